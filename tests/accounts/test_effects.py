@@ -12,11 +12,11 @@ from nac.kit.permissions import Effect, Permission
 _STRONG = (Effect.RULES, Effect.AUTHORIZATION, Effect.SECRETS, Effect.RIGHTS, Effect.SIGN_IN, Effect.DISCLOSURE)
 
 
-def test_each_route_effect_has_a_guard() -> None:
+def test_each_route_effect_has_a_guard():
     assert {route.operation: route.unguarded() for route in list_declared_effects() if route.unguarded()} == {}
 
 
-def test_escalating_route_is_detected() -> None:
+def test_escalating_route_is_detected():
     weak = RouteDeclaration(
         "x", frozenset({Permission.SITE_MANAGE}), frozenset(), frozenset({Effect.FACTS, Effect.RULES})
     )
@@ -26,12 +26,12 @@ def test_escalating_route_is_detected() -> None:
     } == {Effect.FACTS}
 
 
-def test_change_without_a_declared_effect_is_rejected() -> None:
+def test_change_without_a_declared_effect_is_rejected():
     with pytest.raises(TypeError, match="effect"):
         ChangesTenant(Permission.SITE_MANAGE)  # type: ignore[call-arg]
 
 
-def test_changing_route_declares_its_effect() -> None:
+def test_changing_route_declares_its_effect():
     told = described_routes.collect_routes(application()).values()
     changing = [each for each in told if "change" in each.uses and each.method != "get"]
     assert len(changing) > 150
@@ -43,7 +43,7 @@ def _declares(asks: object) -> bool:
     return isinstance(asks, RequiresChangePermission) or not hasattr(asks, "permission")
 
 
-def test_strong_effects_require_their_guards() -> None:
+def test_strong_effects_require_their_guards():
     found = list_declared_effects()
     for permission in Permission:
         reached = {each.effect for each in find_reached_effects(found, permission)}
@@ -65,7 +65,7 @@ def _reaches(found: list[RouteDeclaration], permission: Permission, effect: Effe
     return any(each.effect is effect for each in find_reached_effects(found, permission))
 
 
-def test_escalating_permission_pairs_are_detected() -> None:
+def test_escalating_permission_pairs_are_detected():
     found = {(pair.first, pair.second): pair for pair in find_permission_pairs(list_declared_effects())}
     both = found[Permission.SITE_MANAGE, Permission.POLICY_PUBLISH]
     assert {tuple(each) for each in both.reached} == {("updateSite", Effect.RULES)}

@@ -57,14 +57,14 @@ def principal_with(*grants: Grant) -> Principal:
         (Grant(NOTHING), NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING),
     ],
 )
-def test_grant_applies_only_in_its_scope(grant: Grant, a1, a2, b1, acme, bolt, platform) -> None:
+def test_grant_applies_only_in_its_scope(grant, a1, a2, b1, acme, bolt, platform):
     principal = principal_with(grant)
     assert (principal.on_tenant(A1), principal.on_tenant(A2), principal.on_tenant(B1)) == (a1, a2, b1)
     on_msps = tuple(principal.on_msp(MspRef(each)) for each in (ACME, BOLT))
     assert (*on_msps, principal.on_platform()) == (acme, bolt, platform)
 
 
-def test_no_grants_means_no_permissions() -> None:
+def test_no_grants_means_no_permissions():
     nobody = principal_with()
     assert not nobody.on_tenant(A1)
     assert not nobody.on_msp(MspRef(ACME))
@@ -72,7 +72,7 @@ def test_no_grants_means_no_permissions() -> None:
     assert nobody.tenants_of(ACME) == frozenset()
 
 
-def test_grants_in_a_scope_add_up() -> None:
+def test_grants_in_a_scope_add_up():
     read, block = frozenset({Permission.ENDPOINT_READ}), frozenset({Permission.ENDPOINT_UNBLOCK})
     both = principal_with(Grant(read, msp_id=ACME), Grant(block, tenant_id=A1.tenant_id))
     assert both.on_tenant(A1) == read | block
@@ -80,25 +80,25 @@ def test_grants_in_a_scope_add_up() -> None:
     assert both.on_msp(MspRef(ACME)) == read
 
 
-def test_missing_permission_is_named() -> None:
+def test_missing_permission_is_named():
     require_permissions({Permission.SITE_READ}, Permission.SITE_READ)
     with pytest.raises(PermissionMissing, match=r"site\.manage"):
         require_permissions({Permission.SITE_READ}, Permission.SITE_MANAGE)
 
 
-def test_user_cannot_grant_more_than_they_have() -> None:
+def test_user_cannot_grant_more_than_they_have():
     require_may_grant({Permission.SITE_READ, Permission.NAS_READ}, {Permission.NAS_READ})
     with pytest.raises(PermissionMissing, match=r"nas\.manage, site\.manage"):
         require_may_grant({Permission.SITE_READ}, {Permission.SITE_MANAGE, Permission.NAS_MANAGE})
 
 
 @pytest.mark.parametrize("role", BUILT_IN_ROLES.values(), ids=list(BUILT_IN_ROLES))
-def test_role_excludes_permissions_above_its_level(role) -> None:
+def test_role_excludes_permissions_above_its_level(role):
     assert role.permissions <= permissions_at(max(role.levels))
     assert all(role.at(level) for level in role.levels)
 
 
-def test_builtin_roles_match_their_names() -> None:
+def test_builtin_roles_match_their_names():
     operator, admin, technician, tenant, help_desk, auditor = BUILT_IN_ROLES.values()
     assert operator.permissions == EVERYTHING
     assert admin.permissions == permissions_at(PermissionLevel.MSP)

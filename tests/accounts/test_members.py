@@ -14,7 +14,7 @@ from nac.kit.db import PersonScope, session_scope
 from nac.kit.errors import AlreadyExists, InUse, InvalidInput
 from nac.kit.permissions import Permission, PermissionLevel, permissions_at
 from nac.models import SignOn
-from tests.accounts.conftest import PLATFORM, Field, Within, sign_in_as, whole
+from tests.accounts.conftest import PLATFORM, sign_in_as, whole
 from tests.factories.tenancy import ACTOR
 
 ANN = "Ann@Example.com"
@@ -25,7 +25,7 @@ def principal(app_engine: Engine, person_id) -> Principal:
         return Principal("person", members.list_grants(session, person_id=person_id))
 
 
-def test_user_can_have_roles_in_many_scopes(app_engine: Engine, within: Within, field: Field) -> None:
+def test_user_can_have_roles_in_many_scopes(app_engine, within, field):
     with within(field.acme) as session:
         member = members.create_member(
             session, **whole(field.acme), email=ANN, role="msp-technician", tenants=["alpha"]
@@ -46,7 +46,7 @@ def test_user_can_have_roles_in_many_scopes(app_engine: Engine, within: Within, 
     assert not ann.on_platform()
 
 
-def test_members_are_listed_only_for_their_owner(within: Within, field: Field) -> None:
+def test_members_are_listed_only_for_their_owner(within, field):
     added = {}
     for number, owner in enumerate(field.all()):
         with within(owner) as session:
@@ -76,7 +76,7 @@ def test_members_are_listed_only_for_their_owner(within: Within, field: Field) -
         ({"role": "auditor", "email": "ann@" + "x" * 200 + ".com"}, InvalidInput),
     ],
 )
-def test_invalid_fields_are_rejected_with_their_path(within: Within, field: Field, given, error) -> None:
+def test_invalid_fields_are_rejected_with_their_path(within, field, given, error):
     given = {"email": ANN} | given
     with within(field.acme) as session:
         if error is None:
@@ -88,12 +88,12 @@ def test_invalid_fields_are_rejected_with_their_path(within: Within, field: Fiel
         assert not members.list_members(session, owner=field.acme)
 
 
-def test_tenant_owner_cannot_choose_tenants(within: Within, field: Field) -> None:
+def test_tenant_owner_cannot_choose_tenants(within, field):
     with within(field.alpha) as session, pytest.raises(InvalidInput, match="Only a membership in an MSP"):
         members.create_member(session, **whole(field.alpha), email=ANN, role="auditor", tenants=["alpha"])
 
 
-def test_adding_a_member_twice_is_rejected(within: Within, field: Field) -> None:
+def test_adding_a_member_twice_is_rejected(within, field):
     with within(field.acme) as session:
         members.create_member(session, **whole(field.acme), email=ANN, role="auditor")
         with pytest.raises(AlreadyExists):
@@ -101,7 +101,7 @@ def test_adding_a_member_twice_is_rejected(within: Within, field: Field) -> None
         assert [each.role for each in members.list_members(session, owner=field.acme)] == ["auditor"]
 
 
-def test_user_cannot_change_roles_above_their_own(within: Within, field: Field) -> None:
+def test_user_cannot_change_roles_above_their_own(within, field):
     less = {"actor": ACTOR, "owner": field.acme, "held": BUILT_IN_ROLES["msp-technician"].permissions}
     with within(field.acme) as session:
         admin = members.create_member(session, **whole(field.acme), email=ANN, role="msp-admin")
@@ -117,7 +117,7 @@ def test_user_cannot_change_roles_above_their_own(within: Within, field: Field) 
     assert roles == {"ann@example.com": "msp-admin", "bob@example.com": "msp-admin"}
 
 
-def test_last_member_manager_cannot_be_removed(app_engine: Engine, within: Within, field: Field) -> None:
+def test_last_member_manager_cannot_be_removed(app_engine, within, field):
     with within(field.acme) as session:
         added = members.create_member(session, **whole(field.acme), email=ANN, role="msp-admin")
         other = members.create_member(session, **whole(field.acme), email="bob@example.com", role="auditor")
@@ -151,7 +151,7 @@ def test_last_member_manager_cannot_be_removed(app_engine: Engine, within: Withi
     assert left == {"bob@example.com", "nobody@example.com"}
 
 
-def test_last_manager_role_keeps_its_permission(app_engine: Engine, within: Within, field: Field) -> None:
+def test_last_manager_role_keeps_its_permission(app_engine, within, field):
     own = {"owner": field.acme, "slug": "boss"}
     with within(field.acme) as session:
         custom_roles.create_role(session, **whole(field.acme), slug="boss", name="Boss", permissions=["member.manage"])
@@ -167,7 +167,7 @@ def test_last_manager_role_keeps_its_permission(app_engine: Engine, within: With
         custom_roles.update_role(session, **whole(field.acme) | own, permissions=["member.read"])
 
 
-def test_role_deletion_needs_its_permissions_and_no_use(within: Within, field: Field) -> None:
+def test_role_deletion_needs_its_permissions_and_no_use(within, field):
     role = {"slug": "kicker", "name": "Kicker", "permissions": ["session.disconnect"]}
     less = {"actor": ACTOR, "owner": field.acme, "held": frozenset({Permission.SITE_READ})}
     with within(field.acme) as session:
@@ -185,7 +185,7 @@ def test_role_deletion_needs_its_permissions_and_no_use(within: Within, field: F
         custom_roles.delete_role(session, **whole(field.acme), slug="kicker")
 
 
-def test_new_member_is_notified_after_commit(app_engine: Engine, within: Within, field: Field) -> None:
+def test_new_member_is_notified_after_commit(app_engine, within, field):
     with within(PLATFORM) as session:
         known = people.get_or_create_person(session, email=ANN, name="Ann")
         people.set_disabled(session, actor=ACTOR, person_id=known, disabled=True)
@@ -204,7 +204,7 @@ def test_new_member_is_notified_after_commit(app_engine: Engine, within: Within,
         assert {(each.visible_name, each.visible_status) for each in listed} == {("Ann", "disabled"), ("", "invited")}
 
 
-def test_custom_role_can_be_assigned(app_engine: Engine, within: Within, field: Field) -> None:
+def test_custom_role_can_be_assigned(app_engine, within, field):
     wanted = ["session.read", "session.disconnect"]
     with within(field.acme) as session:
         custom_roles.create_role(
@@ -237,13 +237,13 @@ def test_custom_role_can_be_assigned(app_engine: Engine, within: Within, field: 
         ("acme", [], InvalidInput),
     ],
 )
-def test_role_rejects_permissions_that_do_not_apply(within: Within, field: Field, owner, permissions, error) -> None:
+def test_role_rejects_permissions_that_do_not_apply(within, field, owner, permissions, error):
     owner = getattr(field, owner)
     with within(owner) as session, pytest.raises(error):
         custom_roles.create_role(session, **whole(owner), slug="own", name="Own", permissions=permissions)
 
 
-def test_role_is_limited_to_the_creator_permissions(within: Within, field: Field) -> None:
+def test_role_is_limited_to_the_creator_permissions(within, field):
     less = {"actor": ACTOR, "owner": field.acme, "held": frozenset({Permission.SITE_READ})}
     with within(field.acme) as session:
         with pytest.raises(PermissionMissing):
@@ -258,7 +258,7 @@ def test_role_is_limited_to_the_creator_permissions(within: Within, field: Field
             )
 
 
-def test_account_is_managed_only_by_its_user(app_engine: Engine, within: Within, field: Field) -> None:
+def test_account_is_managed_only_by_its_user(app_engine, within, field):
     with within(field.acme) as session:
         person = members.create_member(session, **whole(field.acme), email=ANN, role="auditor").person
         # The MSP can read the account but cannot change it.

@@ -7,7 +7,7 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, update
+from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from nac.accounts import custom_roles as roles
@@ -23,10 +23,10 @@ from nac.kit.db import PersonScope, session_scope
 from nac.kit.errors import Conflict
 from nac.kit.outbound.reach import OutboundReach
 from nac.logs.exports import service as exports
-from nac.models import Job, Person
+from nac.models import Job
 from nac.onboarding.self_tests import service as self_tests
 from nac.onboarding.templates import service as templates
-from tests.accounts.conftest import Field, Within, whole
+from tests.accounts.conftest import whole
 from tests.factories.tenancy import ACTOR, seal
 from tests.sign_in.authenticator import ORIGIN, Authenticator
 from tests.sign_in.conftest import ann, make_person  # noqa: F401 -- fixtures
@@ -115,9 +115,7 @@ def create_at_once(make: Callable[[int], object]) -> int:
 
 
 @pytest.mark.parametrize(("service", "bound", "make", "whose"), _KINDS, ids=[kind[2].__name__ for kind in _KINDS])
-def test_twenty_concurrent_requests_respect_the_quota(
-    within: Within, field: Field, monkeypatch: pytest.MonkeyPatch, service: Any, bound: str, make: Make, whose: str
-) -> None:
+def test_twenty_concurrent_requests_respect_the_quota(within, field, monkeypatch, service, bound, make, whose):
     monkeypatch.setattr(service, bound, _MOST)
     owner: Owner = getattr(field, whose)
 
@@ -130,11 +128,7 @@ def test_twenty_concurrent_requests_respect_the_quota(
     assert create_at_once(add) == 1
 
 
-def test_concurrent_passkeys_respect_the_quota(
-    app_engine: Engine,
-    ann: Person,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_concurrent_passkeys_respect_the_quota(app_engine, ann, monkeypatch):
     monkeypatch.setattr(passkeys, "MAX_PASSKEYS", 2)
     party = RelyingParty(ORIGIN)
 
@@ -150,9 +144,7 @@ def test_concurrent_passkeys_respect_the_quota(
     assert create_at_once(add) == 2
 
 
-def test_retried_jobs_count_against_the_quota(
-    within: Within, field: Field, owner_engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_retried_jobs_count_against_the_quota(within, field, owner_engine, monkeypatch):
     monkeypatch.setattr(jobs, "MAX_WAITING", 2)
     with within(field.alpha) as session:
         failed = [job(session, field.alpha, number).id for number in range(2)]

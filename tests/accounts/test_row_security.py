@@ -48,7 +48,7 @@ def seen(session: Session) -> dict[str, int]:
     return {table.__tablename__: len(session.scalars(select(table)).all()) for table in TABLES}
 
 
-def test_owner_sees_only_its_rows(within: Within, field: Field, filled: dict[Owner, members.Member]) -> None:
+def test_owner_sees_only_its_rows(within, field, filled):
     for owner in (field.bolt, field.alpha, field.bravo, field.foreign):
         with within(owner) as session:
             assert seen(session) == {
@@ -64,9 +64,7 @@ def test_owner_sees_only_its_rows(within: Within, field: Field, filled: dict[Own
         assert session.scalars(select(Person.email)).all() == [filled[field.acme].person.email]
 
 
-def test_user_sees_their_account_and_memberships(
-    app_engine: Engine, field: Field, filled: dict[Owner, members.Member]
-) -> None:
+def test_user_sees_their_account_and_memberships(app_engine, field, filled):
     with session_scope(PersonScope(filled[field.acme].person.id), engine=app_engine) as session:
         own = {
             "people": 1,
@@ -82,7 +80,7 @@ def test_user_sees_their_account_and_memberships(
         assert not any(seen(session).values())
 
 
-def test_credential_sees_only_its_row(app_engine: Engine, within: Within, field: Field, filled) -> None:
+def test_credential_sees_only_its_row(app_engine, within, field, filled):
     with within(field.alpha) as session:
         (token,) = tokens.list_tokens(session, owner=field.alpha)
     with session_scope(CredentialScope(token.public_id), engine=app_engine) as session:
@@ -91,14 +89,12 @@ def test_credential_sees_only_its_row(app_engine: Engine, within: Within, field:
         assert {name: number for name, number in seen(session).items() if number} == {"sign_ins": 1}
 
 
-def test_session_without_scope_sees_nothing(app_engine: Engine, filled: dict[Owner, members.Member]) -> None:
+def test_session_without_scope_sees_nothing(app_engine, filled):
     with Session(app_engine) as session:
         assert not any(seen(session).values())
 
 
-def test_writing_a_row_of_another_owner_is_rejected(
-    within: Within, field: Field, filled: dict[Owner, members.Member]
-) -> None:
+def test_writing_a_row_of_another_owner_is_rejected(within, field, filled):
     foreign = filled[field.bolt]
     for row in (
         Membership(person_id=filled[field.acme].person.id, created_by="x", role="msp-admin", **field.bolt.columns()),

@@ -46,7 +46,7 @@ def _count_calls(refuse: Any, asked: Caller, refusal: type[Exception]) -> Counte
 
 
 @pytest.mark.parametrize("grant", _GRANTS.values(), ids=_GRANTS)
-def test_unknown_and_foreign_ids_take_the_same_calls(grant: Grant) -> None:
+def test_unknown_and_foreign_ids_take_the_same_calls(grant):
     def make_caller(tenant: TenantRef | None = None, msp: MspRef | None = None) -> Caller:
         return Caller(Principal("token:x", (grant,)), RequestOrigin(None, "r"), tenant, msp, Mock(), Mock())
 

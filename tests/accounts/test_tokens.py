@@ -23,7 +23,6 @@ from nac.kit.permissions import Permission
 from nac.models import AuditEntry
 from tests.accounts.conftest import PLATFORM, Field, Within, whole
 from tests.factories.tenancy import ACTOR
-from tests.postgres import Database
 
 DAY = timedelta(days=1)
 
@@ -42,7 +41,7 @@ def show(app_engine: Engine, text: str, *, later: timedelta = timedelta()) -> Pr
         return tokens.authenticate(session, text=parsed, address="192.0.2.1", now=utc_now() + later).principal
 
 
-def test_token_acts_for_its_owner_with_its_own_permissions(app_engine: Engine, within: Within, field: Field) -> None:
+def test_token_acts_for_its_owner_with_its_own_permissions(app_engine, within, field):
     alpha, bravo = (TenantRef(owner.tenant_id, field.acme.msp_id) for owner in (field.alpha, field.bravo))
     of_tenant, of_msp = make(within, field.alpha), make(within, field.acme, ["endpoint.read", "tenant.create"])
     program = show(app_engine, of_tenant.text)
@@ -55,7 +54,7 @@ def test_token_acts_for_its_owner_with_its_own_permissions(app_engine: Engine, w
     assert not msp.on_msp(MspRef(field.bolt.msp_id))
 
 
-def test_rejected_token_reason_appears_only_in_the_log(app_engine: Engine, within: Within, field: Field) -> None:
+def test_rejected_token_reason_appears_only_in_the_log(app_engine, within, field):
     good, revoked = make(within, field.alpha), make(within, field.alpha)
     with within(field.alpha) as session:
         for _ in range(2):
@@ -86,7 +85,7 @@ def made_by_ann(app_engine: Engine, within: Within, field: Field) -> tuple[Membe
         return ann, tokens.create_token(session, **whole(field.alpha), name="hers", maker=maker, **wanted)
 
 
-def test_token_is_limited_by_its_creator_permissions(app_engine: Engine, within: Within, field: Field) -> None:
+def test_token_is_limited_by_its_creator_permissions(app_engine, within, field):
     ann, made = made_by_ann(app_engine, within, field)
     alpha = TenantRef(field.alpha.tenant_id, field.acme.msp_id)
     member = {"membership_id": ann.membership.id}
@@ -120,7 +119,7 @@ def test_token_is_limited_by_its_creator_permissions(app_engine: Engine, within:
     assert held() == "maker-gone"
 
 
-def test_provider_token_is_limited_to_its_owner_grants(app_engine: Engine, within: Within, field: Field) -> None:
+def test_provider_token_is_limited_to_its_owner_grants(app_engine, within, field):
     """The creator's own permissions exceed those of the tenant whose identity provider signed the creator in."""
     ann, _ = made_by_ann(app_engine, within, field)
     with within(field.alpha) as session:
@@ -134,7 +133,7 @@ def test_provider_token_is_limited_to_its_owner_grants(app_engine: Engine, withi
     assert show(app_engine, made.text).maker == maker
 
 
-def test_child_token_ends_with_its_parent(app_engine: Engine, within: Within, field: Field) -> None:
+def test_child_token_ends_with_its_parent(app_engine, within, field):
     ann, first = made_by_ann(app_engine, within, field)
     program = show(app_engine, first.text)
     line = [first]
@@ -163,7 +162,7 @@ def test_child_token_ends_with_its_parent(app_engine: Engine, within: Within, fi
         tokens.create_token(session, **whole(field.alpha), name="late", parent_id=line[-1].row.id, **wanted)
 
 
-def test_token_is_revoked_only_once(app_engine: Engine, within: Within, field: Field) -> None:
+def test_token_is_revoked_only_once(app_engine, within, field):
     made = make(within, field.alpha)
 
     def revoke(_: int) -> None:
@@ -177,7 +176,7 @@ def test_token_is_revoked_only_once(app_engine: Engine, within: Within, field: F
     assert len(told) == 1
 
 
-def test_last_use_is_written_once_a_minute(app_engine: Engine, within: Within, field: Field) -> None:
+def test_last_use_is_written_once_a_minute(app_engine, within, field):
     made = make(within, field.alpha)
 
     def last_used():
@@ -195,7 +194,7 @@ def test_last_use_is_written_once_a_minute(app_engine: Engine, within: Within, f
     assert last_used()[0] > first
 
 
-def test_secret_is_never_stored(database: Database, within: Within, field: Field) -> None:
+def test_secret_is_never_stored(database, within, field):
     made = make(within, field.alpha)
     secret = made.text.rpartition("_")[2]
     with psycopg.connect(database.owner_url) as connection:
@@ -206,7 +205,7 @@ def test_secret_is_never_stored(database: Database, within: Within, field: Field
     assert secret not in repr(made)
 
 
-def test_tokens_are_visible_only_to_their_owner(within: Within, field: Field) -> None:
+def test_tokens_are_visible_only_to_their_owner(within, field):
     made = {owner: make(within, owner, ["endpoint.read"]) for owner in field.all()}
     for owner in field.all():
         with within(owner) as session:
@@ -226,7 +225,7 @@ def test_tokens_are_visible_only_to_their_owner(within: Within, field: Field) ->
         ({"held": frozenset({Permission.SITE_READ})}, PermissionMissing),
     ],
 )
-def test_invalid_fields_create_no_token(within: Within, field: Field, given, error) -> None:
+def test_invalid_fields_create_no_token(within, field, given, error):
     right = {"name": "x", "permissions": ["endpoint.read"], "expires_at": utc_now() + DAY}
     with within(field.alpha) as session:
         with pytest.raises(error):
@@ -235,14 +234,14 @@ def test_invalid_fields_create_no_token(within: Within, field: Field, given, err
 
 
 @pytest.mark.parametrize(("days", "told"), [(-1, "is in the past"), (400, "is more than 366 days away")])
-def test_invalid_expiry_is_rejected_with_a_reason(within: Within, field: Field, days: int, told: str) -> None:
+def test_invalid_expiry_is_rejected_with_a_reason(within, field, days, told):
     given = {"name": "x", "permissions": ["endpoint.read"], "expires_at": utc_now() + days * DAY}
     with within(field.alpha) as session, pytest.raises(InvalidInput, match=told) as refused:
         tokens.create_token(session, **whole(field.alpha), **given)
     assert refused.value.place == "expires_at"
 
 
-def test_number_of_tokens_is_limited(within: Within, field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_tokens_is_limited(within, field, monkeypatch):
     monkeypatch.setattr(tokens, "MAX_TOKENS_PER_OWNER", 2)
     first, _ = make(within, field.alpha), make(within, field.alpha)
     with pytest.raises(Conflict):
@@ -253,7 +252,7 @@ def test_number_of_tokens_is_limited(within: Within, field: Field, monkeypatch: 
 
 
 @given(st.text() | st.from_regex(r"\Aadmit_[a-z0-9]{15,17}_[a-z0-9]{25,27}\Z"))
-def test_only_the_exact_token_text_is_parsed(text: str) -> None:
+def test_only_the_exact_token_text_is_parsed(text):
     parsed = TokenText.parse(text)
     assert parsed is None or parsed.reveal() == text
     made = TokenText.make()

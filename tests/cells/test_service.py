@@ -44,14 +44,12 @@ def _hosts(app_engine: Engine) -> list[str]:
         return [cell.host for cell in cells.list_cells(session)]
 
 
-def test_cell_reregistered_by_its_host_keeps_its_id(cell_engine: Engine, app_engine: Engine) -> None:
+def test_cell_reregistered_by_its_host_keeps_its_id(cell_engine, app_engine):
     assert _register(cell_engine, "host-1") == _register(cell_engine, "host-1")
     assert _hosts(app_engine) == ["host-1"]
 
 
-def test_cell_with_a_live_agent_rejects_another_host(
-    cell_engine: Engine, app_engine: Engine, owner_engine: Engine
-) -> None:
+def test_cell_with_a_live_agent_rejects_another_host(cell_engine, app_engine, owner_engine):
     cell_id = _register(cell_engine, "host-1")
     with pytest.raises(CellTaken, match=r"Host host-1 already serves cell 'cell-1'\. Set another name"):
         _register(cell_engine, "host-2")
@@ -62,7 +60,7 @@ def test_cell_with_a_live_agent_rejects_another_host(
     assert _hosts(app_engine) == ["host-1"]
 
 
-def test_moved_cell_is_taken_over_from_a_silent_agent(cell_engine: Engine, owner_engine: Engine) -> None:
+def test_moved_cell_is_taken_over_from_a_silent_agent(cell_engine, owner_engine):
     cell_id = _register(cell_engine, "host-1")
     _silence(owner_engine, cells.SILENT_SECONDS + 1)
     assert _register(cell_engine, "host-2") == cell_id
@@ -72,7 +70,7 @@ def test_moved_cell_is_taken_over_from_a_silent_agent(cell_engine: Engine, owner
         _register(cell_engine, "host-1")
 
 
-def test_cleanly_stopped_cell_is_taken_over_at_once(cell_engine: Engine, app_engine: Engine) -> None:
+def test_cleanly_stopped_cell_is_taken_over_at_once(cell_engine, app_engine):
     cell_id = _register(cell_engine, "host-1")
     for host in ("host-2", "host-1"):
         with session_scope(CellScope(cell_id), engine=cell_engine) as session:
@@ -86,7 +84,7 @@ def _silence(owner_engine: Engine, seconds: int) -> None:
         connection.execute(update(Cell).values(agent_seen_at=utc_now() - timedelta(seconds=seconds)))
 
 
-def test_slots_get_their_own_ports_and_secrets(cell_engine: Engine) -> None:
+def test_slots_get_their_own_ports_and_secrets(cell_engine):
     slots = _slots(cell_engine, make_cell(cell_engine, slots=3, first_port=20000))
     assert [(slot.number, slot.auth_port, slot.acct_port) for slot in slots] == [
         (0, 20000, 20001),
@@ -102,7 +100,7 @@ def test_slots_get_their_own_ports_and_secrets(cell_engine: Engine) -> None:
     assert len(secrets) == 3
 
 
-def test_ensured_slots_keep_secrets_and_follow_ports(cell_engine: Engine) -> None:
+def test_ensured_slots_keep_secrets_and_follow_ports(cell_engine):
     cell_id = make_cell(cell_engine, slots=2)
     before = [slot.secret_sealed for slot in _slots(cell_engine, cell_id)]
     _ensure(cell_engine, cell_id, 3, first_port=30000)
@@ -111,7 +109,7 @@ def test_ensured_slots_keep_secrets_and_follow_ports(cell_engine: Engine) -> Non
     assert [slot.auth_port for slot in after] == [30000, 30002, 30004]
 
 
-def test_fewer_slots_retire_free_ones_and_reject_used_ones(app_engine: Engine, cell_engine: Engine) -> None:
+def test_fewer_slots_retire_free_ones_and_reject_used_ones(app_engine, cell_engine):
     platform = make_platform(app_engine, cell_engine, slots=3)
     make_tenant(app_engine, platform, "alpha")
     _ensure(cell_engine, platform.cell_id, 1)
@@ -120,7 +118,7 @@ def test_fewer_slots_retire_free_ones_and_reject_used_ones(app_engine: Engine, c
         _ensure(cell_engine, platform.cell_id, 0)
 
 
-def test_retired_slots_return_with_new_secrets(app_engine: Engine, cell_engine: Engine) -> None:
+def test_retired_slots_return_with_new_secrets(app_engine, cell_engine):
     platform = make_platform(app_engine, cell_engine, slots=1)
     tenant = make_tenant(app_engine, platform, "alpha")
     with session_scope(PlatformScope(), engine=app_engine) as session:
@@ -137,7 +135,7 @@ def test_retired_slots_return_with_new_secrets(app_engine: Engine, cell_engine: 
     assert _slots(cell_engine, platform.cell_id)[0].status == "free"
 
 
-def test_cell_dictionary_is_loaded_for_its_tenant(app_engine: Engine, cell_engine: Engine) -> None:
+def test_cell_dictionary_is_loaded_for_its_tenant(app_engine, cell_engine):
     platform = make_platform(app_engine, cell_engine)
     tenant = make_tenant(app_engine, platform, "alpha")
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
@@ -163,7 +161,7 @@ def _change(app_engine: Engine, tenant_id: TenantId, slug: str) -> str:
         return cells.get_current_xact(session)
 
 
-def test_change_is_live_once_the_cell_has_read_it(app_engine: Engine, cell_engine: Engine) -> None:
+def test_change_is_live_once_the_cell_has_read_it(app_engine, cell_engine):
     platform = make_platform(app_engine, cell_engine)
     tenant_id = make_tenant(app_engine, platform, "alpha").id
     xact = _change(app_engine, tenant_id, "one")
@@ -176,7 +174,7 @@ def test_change_is_live_once_the_cell_has_read_it(app_engine: Engine, cell_engin
         assert cells.is_live(session, tenant_id=tenant_id, xact=later) is False
 
 
-def test_waiting_ends_on_confirmation_or_times_out(app_engine: Engine, cell_engine: Engine) -> None:
+def test_waiting_ends_on_confirmation_or_times_out(app_engine, cell_engine):
     platform = make_platform(app_engine, cell_engine)
     tenant_id = make_tenant(app_engine, platform, "alpha").id
     xact = _change(app_engine, tenant_id, "one")
@@ -189,7 +187,7 @@ def test_waiting_ends_on_confirmation_or_times_out(app_engine: Engine, cell_engi
     agent.join()
 
 
-def test_cells_are_notified_of_an_awaited_change(app_engine: Engine, cell_engine: Engine) -> None:
+def test_cells_are_notified_of_an_awaited_change(app_engine, cell_engine):
     platform = make_platform(app_engine, cell_engine)
     tenant_id = make_tenant(app_engine, platform, "alpha").id
     # No trigger notifies the cell, because none of its rows changes.
@@ -205,7 +203,7 @@ def test_cells_are_notified_of_an_awaited_change(app_engine: Engine, cell_engine
         assert len(list(listener.notifies(timeout=5, stop_after=1))) == 1
 
 
-def test_liveness_of_a_tenant_without_cell_is_an_error(app_engine: Engine, cell_engine: Engine) -> None:
+def test_liveness_of_a_tenant_without_cell_is_an_error(app_engine, cell_engine):
     platform = make_platform(app_engine, cell_engine)
     tenant_id = make_tenant(app_engine, platform, "alpha").id
     with session_scope(PlatformScope(), engine=app_engine) as session:

@@ -71,7 +71,7 @@ def bounds(since=None, before=None, *, oldest_first: bool) -> dict:
     ("hurried", "oldest_first"),
     [(True, True), (False, False), *(pytest.param(each, not each, marks=pytest.mark.long) for each in (True, False))],
 )
-def test_continued_search_finds_every_row_once_in_order(search, monkeypatch, hurried: bool, oldest_first: bool) -> None:
+def test_continued_search_finds_every_row_once_in_order(search, monkeypatch, hurried, oldest_first):
     """The partitions span a year, or are those of the tests."""
     if hurried:
         monkeypatch.setattr(log_search, "BUDGET_SECONDS", 0)
@@ -95,13 +95,13 @@ def test_continued_search_finds_every_row_once_in_order(search, monkeypatch, hur
         assert sorted(int(each.log.detail) for each in rows) == list(found), (limit, wanted)
 
 
-def test_empty_search_takes_few_statements(search, app_engine: Engine) -> None:
+def test_empty_search_takes_few_statements(search, app_engine):
     with counted(app_engine) as statements:
         assert search(mac="02a0c0000009").next is None
     assert len(statements) <= 7
 
 
-def test_search_is_planned_for_its_values(app_engine: Engine, tenant_id: TenantId, search) -> None:
+def test_search_is_planned_for_its_values(app_engine, tenant_id, search):
     """The plan remains good after many repetitions, when PostgreSQL would reuse a plan of the connection."""
     kept = "SELECT count(*), coalesce(sum(generic_plans), 0) FROM pg_prepared_statements WHERE statement LIKE %s"
     for _ in range(20):

@@ -47,7 +47,7 @@ def read(app_engine: Engine, tenant: Tenant):
     return read
 
 
-def test_pages_list_every_row_once_despite_equal_times(write, read) -> None:
+def test_pages_list_every_row_once_despite_equal_times(write, read):
     for number in range(7):
         write(minutes_ago=number // 3, identity=str(number))
     seen, before = [], None
@@ -70,7 +70,7 @@ def test_pages_list_every_row_once_despite_equal_times(write, read) -> None:
         ({}, {"printer", "Ann"}),
     ],
 )
-def test_filters_are_combined(write, read, filters, found) -> None:
+def test_filters_are_combined(write, read, filters, found):
     write(identity="printer", mac="001122334455", minutes_ago=10)
     write(identity="Ann", reason="wrong-password", mac="001122334466")
     assert {decision.log.identity for decision in read(**filters)} == found
@@ -90,7 +90,7 @@ def test_filters_are_combined(write, read, filters, found) -> None:
         ({"site": "main"}, {"refused"}),
     ],
 )
-def test_certificate_nas_site_and_verdict_filters_match(write, read, app_engine, tenant, filters, found) -> None:
+def test_certificate_nas_site_and_verdict_filters_match(write, read, app_engine, tenant, filters, found):
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         site_id = sites.require_by_slug(session, tenant_id=tenant.id, slug="main").id
     shown = {"method": "eap-tls", "certificate_serial": "0a1b"}
@@ -106,30 +106,30 @@ def test_certificate_nas_site_and_verdict_filters_match(write, read, app_engine,
     assert {decision.certificate.lower() for decision in decisions} - {""} <= {"laptop-1"}
 
 
-def test_certificate_without_common_name_shows_its_san(write, read) -> None:
+def test_certificate_without_common_name_shows_its_san(write, read):
     shown = {"method": "eap-tls", "certificate_serial": "0a1c"}
     write(**shown, request={"identity": ["anna@corp.example"], "certificate.san.upn": ["anna@corp.example"]})
     assert read()[0].certificate == "anna@corp.example"
 
 
-def test_unknown_site_and_invalid_serial_match_nothing(write, read) -> None:
+def test_unknown_site_and_invalid_serial_match_nothing(write, read):
     write(certificate_serial="not hex", request={"certificate.common_name": []})
     assert read()[0].certificate == ""
     with pytest.raises(NotFound, match="site"):
         read(site="nowhere")
 
 
-def test_invalid_mac_is_rejected(read) -> None:
+def test_invalid_mac_is_rejected(read):
     with pytest.raises(InvalidInput):
         read(mac="00:11")
 
 
-def test_rows_of_another_tenant_are_not_found(write, read) -> None:
+def test_rows_of_another_tenant_are_not_found(write, read):
     write(tenant_id=TenantId(uuid4()))
     assert read() == []
 
 
-def test_deleted_nas_and_site_keep_their_logged_names(app_engine, tenant, write, read) -> None:
+def test_deleted_nas_and_site_keep_their_logged_names(app_engine, tenant, write, read):
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         site = sites.require_by_slug(session, tenant_id=tenant.id, slug="main")
         nas = nases.create_nas(
@@ -151,6 +151,6 @@ def test_deleted_nas_and_site_keep_their_logged_names(app_engine, tenant, write,
     ]
 
 
-def test_reason_of_another_version_is_shown_as_is(write, read) -> None:
+def test_reason_of_another_version_is_shown_as_is(write, read):
     write(reason="of-the-future")
     assert read()[0].reason == ("of-the-future", "of-the-future", "")

@@ -45,9 +45,7 @@ def unlocked_rows(owner: psycopg.Connection) -> int:
         return len(owner.execute("SELECT id FROM endpoints FOR UPDATE SKIP LOCKED").fetchall())
 
 
-def test_batch_locks_few_rows_and_stores_them_at_once(
-    worker_engine: Engine, tenant_id: TenantId, imported: None, owner: psycopg.Connection
-) -> None:
+def test_batch_locks_few_rows_and_stores_them_at_once(worker_engine, tenant_id, imported, owner):
     with (
         session_scope(TenantScope(tenant_id), engine=worker_engine) as session,
         counted(worker_engine) as statements,
@@ -59,7 +57,7 @@ def test_batch_locks_few_rows_and_stores_them_at_once(
     assert stored.fetchone() == (_HELD_MOST,)
 
 
-def test_new_rule_locks_few_rows(change, worker_engine, tenant_id, imported, owner, work) -> None:
+def test_new_rule_locks_few_rows(change, worker_engine, tenant_id, imported, owner, work):
     work()
     change(ENDPOINT_GROUPS.create, name="brothers")
     rule = {"attribute": "endpoint.vendor", "operator": "starts_with", "value": "Brother"}
@@ -69,9 +67,7 @@ def test_new_rule_locks_few_rows(change, worker_engine, tenant_id, imported, own
         assert unlocked_rows(owner) == len(_MACS) - _HELD_MOST
 
 
-def test_rows_change_during_enrichment_and_few_are_locked(
-    app_engine: Engine, process_engine: Engine, tenant_id: TenantId, imported: None, owner: psycopg.Connection
-) -> None:
+def test_rows_change_during_enrichment_and_few_are_locked(app_engine, process_engine, tenant_id, imported, owner):
     worker = Thread(target=jobs.enrich)
     worker.start()
     locked: list[int] = []

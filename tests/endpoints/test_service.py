@@ -19,7 +19,7 @@ def _groups(session: Session, endpoint: Endpoint) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("form", ["00:11:22:33:44:55", "0011.2233.4455", "00-11-22-33-44-55", "001122334455"])
-def test_mac_in_every_format_is_one_endpoint(session: Session, who: dict[str, object], form: str) -> None:
+def test_mac_in_every_format_is_one_endpoint(session, who, form):
     endpoint = endpoints.create_endpoint(session, **who, mac=form, name="Printer")
     session.expire_all()
     assert session.get_one(Endpoint, endpoint.id).mac == "001122334455"
@@ -30,23 +30,23 @@ def test_mac_in_every_format_is_one_endpoint(session: Session, who: dict[str, ob
 @pytest.mark.parametrize(
     "mac", ["", "00:11:22:33:44", "00:11:22:33:44:gg", "01:00:5e:00:00:01", "000000000000", "f" * 12]
 )
-def test_non_station_address_is_rejected(session: Session, who: dict[str, object], mac: str) -> None:
+def test_non_station_address_is_rejected(session, who, mac):
     with pytest.raises(InvalidInput, match="mac"):
         endpoints.create_endpoint(session, **who, mac=mac)
 
 
-def test_invalid_attribute_name_is_rejected(session: Session, who: dict[str, object]) -> None:
+def test_invalid_attribute_name_is_rejected(session, who):
     with pytest.raises(InvalidInput, match="'Own er'"):
         endpoints.create_endpoint(session, **who, mac="001122334455", attributes={"Own er": "ann", "floor": "2"})
 
 
-def test_unknown_groups_are_all_listed(session: Session, who: dict[str, object]) -> None:
+def test_unknown_groups_are_all_listed(session, who):
     ENDPOINT_GROUPS.create(session, **who, name="printers")
     with pytest.raises(UnknownGroup, match="'cameras', 'doors'"):
         endpoints.create_endpoint(session, **who, mac="001122334455", groups=["printers", "doors", "cameras"])
 
 
-def test_groups_are_replaced_and_audited(session: Session, who: dict[str, object]) -> None:
+def test_groups_are_replaced_and_audited(session, who):
     for name in ("cameras", "doors", "printers"):
         ENDPOINT_GROUPS.create(session, **who, name=name)
     endpoint = endpoints.create_endpoint(session, **who, mac="001122334455", groups=["printers", "cameras"])
@@ -60,7 +60,7 @@ def test_groups_are_replaced_and_audited(session: Session, who: dict[str, object
     assert _groups(session, endpoint) == ()
 
 
-def test_deleted_group_leaves_its_members(session: Session, who: dict[str, object]) -> None:
+def test_deleted_group_leaves_its_members(session, who):
     ENDPOINT_GROUPS.create(session, **who, name="printers")
     endpoint = endpoints.create_endpoint(session, **who, mac="001122334455", groups=["printers"])
     ENDPOINT_GROUPS.remove(session, **who, name="printers")
@@ -70,12 +70,12 @@ def test_deleted_group_leaves_its_members(session: Session, who: dict[str, objec
 
 
 @pytest.mark.parametrize("name", [".", "..", " ", "a\nb"])
-def test_group_name_unusable_in_a_path_is_rejected(session: Session, who: dict[str, object], name: str) -> None:
+def test_group_name_unusable_in_a_path_is_rejected(session, who, name):
     with pytest.raises(InvalidInput):
         ENDPOINT_GROUPS.create(session, **who, name=name)
 
 
-def test_block_and_unblock_leave_one_audit_row_each(session: Session, who: dict[str, object]) -> None:
+def test_block_and_unblock_leave_one_audit_row_each(session, who):
     endpoints.create_endpoint(session, **who, mac="001122334455")
     for _ in range(2):
         assert endpoints.block_endpoint(session, **who, mac="001122334455").status == "blocked"
@@ -88,13 +88,13 @@ PHONE, PRINTER = "02aabbccddee", "001ba9010203"
 
 
 @pytest.mark.parametrize("mac", [PHONE, "0631f1010203", "3a0000000001", "fe0000000001"])
-def test_random_address_is_approved_only_with_consent(session: Session, who: dict[str, object], mac: str) -> None:
+def test_random_address_is_approved_only_with_consent(session, who, mac):
     with pytest.raises(endpoints.RandomAddress, match="random"):
         endpoints.create_endpoint(session, **who, mac=mac)
     assert endpoints.create_endpoint(session, **who, mac=mac, allow_random=True).status == "active"
 
 
-def test_adding_a_discovered_device_approves_it(session: Session, who: dict[str, object], tenant_id: TenantId) -> None:
+def test_adding_a_discovered_device_approves_it(session, who, tenant_id):
     session.add(Endpoint(tenant_id=tenant_id, mac=PRINTER, status="discovered", vendor="Brother"))
     session.flush()
     added = endpoints.create_endpoint(session, **who, mac=PRINTER, name="Printer", owner="IT", notes="2nd floor")
@@ -103,7 +103,7 @@ def test_adding_a_discovered_device_approves_it(session: Session, who: dict[str,
         endpoints.create_endpoint(session, **who, mac=PRINTER)
 
 
-def test_update_changes_only_fields_in_the_request(session: Session, who: dict[str, object]) -> None:
+def test_update_changes_only_fields_in_the_request(session, who):
     until = utc_now() + timedelta(days=30)
     endpoints.create_endpoint(
         session, **who, mac=PRINTER, name="Printer", valid_until=until, attributes={"floor": "2", "room": "7"}
@@ -123,7 +123,7 @@ def test_update_changes_only_fields_in_the_request(session: Session, who: dict[s
         endpoints.update_endpoint(session, **who, mac=PRINTER, valid_until=utc_now() - timedelta(days=1))
 
 
-def test_manual_profile_overrides_the_detected_one(session: Session, who: dict[str, object]) -> None:
+def test_manual_profile_overrides_the_detected_one(session, who):
     endpoint = endpoints.create_endpoint(session, **who, mac=PRINTER)
     endpoint.found_profile, endpoint.found_confidence = "printer", 60
     endpoints.update_endpoint(session, **who, mac=PRINTER, profile="camera")
@@ -134,7 +134,7 @@ def test_manual_profile_overrides_the_detected_one(session: Session, who: dict[s
         endpoints.update_endpoint(session, **who, mac=PRINTER, profile="toaster")
 
 
-def test_undecided_device_cannot_be_unblocked(session: Session, who: dict[str, object], tenant_id: TenantId) -> None:
+def test_undecided_device_cannot_be_unblocked(session, who, tenant_id):
     session.add(Endpoint(tenant_id=tenant_id, mac=PRINTER, status="discovered"))
     session.flush()
     with pytest.raises(InvalidInput, match="discovered, not blocked"):
@@ -164,9 +164,7 @@ def _add(session: Session, tenant_id: TenantId, mac: str, **values: object) -> N
         ({"macs": ("001ba9000003", "001ba9000009")}, ["03"]),
     ],
 )
-def test_list_is_filtered(
-    session: Session, who: dict[str, object], tenant_id: TenantId, wanted: dict[str, object], found: list[str]
-) -> None:
+def test_list_is_filtered(session, who, tenant_id, wanted, found):
     ENDPOINT_GROUPS.create(session, **who, name="printers")
     _add(session, tenant_id, "001ba9000001", vendor="Brother Ltd.", found_profile="printer")
     endpoints.update_groups(session, **who, mac="001ba9000001", groups=["printers"])

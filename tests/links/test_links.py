@@ -15,7 +15,6 @@ import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
-from fastapi import FastAPI
 from sqlalchemy import Engine, func, select
 
 from api.enrolment import main as enrolment_app
@@ -25,7 +24,7 @@ from nac.certificates.enrolment.service import EnrolmentSecretText
 from nac.certificates.issuance import issue_server
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import DatabaseUnavailable
-from nac.kit.settings import Settings, load_settings
+from nac.kit.settings import load_settings
 from nac.models import AuditEntry, Certificate
 from tests.api.app_server import serve_app
 from tests.enrolment.conftest import make_secret, request_der
@@ -60,7 +59,7 @@ def assert_private(reply: httpx.Response) -> None:
     assert "default-src 'none'" in reply.headers["content-security-policy"]
 
 
-def test_preview_changes_nothing_and_names_the_owner(client: httpx.Client, app_engine: Engine, alpha: Certified):
+def test_preview_changes_nothing_and_names_the_owner(client, app_engine, alpha):
     token = link(app_engine, alpha)
     for _ in range(3):
         reply = client.get(path(token))
@@ -74,9 +73,7 @@ def test_preview_changes_nothing_and_names_the_owner(client: httpx.Client, app_e
 
 
 @pytest.mark.parametrize("legacy", [{}, {"legacy": "yes"}])
-def test_bundle_is_downloaded_once_with_its_password(
-    client: httpx.Client, app_engine: Engine, alpha: Certified, legacy: dict[str, str]
-):
+def test_bundle_is_downloaded_once_with_its_password(client, app_engine, alpha, legacy):
     token = link(app_engine, alpha)
     reply = client.post(path(token), data=P12 | legacy)
     assert reply.status_code == 200
@@ -101,7 +98,7 @@ def test_bundle_is_downloaded_once_with_its_password(
     assert signed(app_engine, alpha) == 2
 
 
-def test_apple_profile_has_identity_root_and_network(client: httpx.Client, app_engine: Engine, alpha: Certified):
+def test_apple_profile_has_identity_root_and_network(client, app_engine, alpha):
     reply = client.post(path(link(app_engine, alpha, ssid="Office")), data=APPLE)
     assert reply.headers["content-type"] == "application/x-apple-aspen-config"
     assert reply.headers["content-disposition"] == 'attachment; filename="Eve-s-phone.mobileconfig"'
@@ -115,16 +112,14 @@ def test_apple_profile_has_identity_root_and_network(client: httpx.Client, app_e
     assert payloads["com.apple.security.root"]["PayloadContent"] == alpha.authorities.root.certificate_der
 
 
-def test_apple_profile_without_a_network_has_only_certificates(
-    client: httpx.Client, app_engine: Engine, alpha: Certified
-):
+def test_apple_profile_without_a_network_has_only_certificates(client, app_engine, alpha):
     profile = plistlib.loads(client.post(path(link(app_engine, alpha)), data=APPLE).content)
     kinds = {payload["PayloadType"] for payload in profile["PayloadContent"]}
     assert kinds == {"com.apple.security.root", "com.apple.security.pkcs12"}
 
 
 @pytest.mark.parametrize("as_file", [True, False])
-def test_csr_is_signed_from_file_or_text(client: httpx.Client, app_engine: Engine, alpha: Certified, as_file: bool):
+def test_csr_is_signed_from_file_or_text(client, app_engine, alpha, as_file):
     asked = pem(common_name="")
     more: dict[str, Any] = (
         {"data": CSR | {"text": ""}, "files": {"file": ("a.csr", asked)}}
@@ -138,7 +133,7 @@ def test_csr_is_signed_from_file_or_text(client: httpx.Client, app_engine: Engin
     certificate.verify_directly_issued_by(issuing)
 
 
-def test_repeated_csr_gets_the_first_response_again(client: httpx.Client, app_engine: Engine, alpha: Certified):
+def test_repeated_csr_gets_the_first_response_again(client, app_engine, alpha):
     token = link(app_engine, alpha)
     asked = CSR | {"text": pem(common_name="").decode()}
     first, again = (client.post(path(token), data=asked) for _ in range(2))
@@ -159,9 +154,7 @@ def test_repeated_csr_gets_the_first_response_again(client: httpx.Client, app_en
         ({"content": b"form=p12"}, "The Content-Type must be"),
     ],
 )
-def test_error_is_shown_on_the_page_and_uses_nothing(
-    client: httpx.Client, app_engine: Engine, alpha: Certified, sent: dict[str, Any], complaint: str
-):
+def test_error_is_shown_on_the_page_and_uses_nothing(client, app_engine, alpha, sent, complaint):
     token = link(app_engine, alpha)
     reply = client.post(path(token), **sent)
     assert reply.status_code == 400
@@ -171,7 +164,7 @@ def test_error_is_shown_on_the_page_and_uses_nothing(
     assert client.post(path(token), data=P12).status_code == 200
 
 
-def test_invalid_links_all_look_the_same(client: httpx.Client, app_engine: Engine, alpha: Certified):
+def test_invalid_links_all_look_the_same(client, app_engine, alpha):
     good = link(app_engine, alpha)
     revoked = link(app_engine, alpha)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -199,16 +192,14 @@ def test_invalid_links_all_look_the_same(client: httpx.Client, app_engine: Engin
     assert sorted(entry.after["why"] for entry in entries if entry.after) == ["revoked", "wrong-kind", "wrong-secret"]
 
 
-def test_guessing_links_is_rate_limited(client: httpx.Client, app_engine: Engine, alpha: Certified):
+def test_guessing_links_is_rate_limited(client, app_engine, alpha):
     for _ in range(10):
         assert client.get(path(EnrolmentSecretText.make())).status_code == 404
     reply = client.get(path(link(app_engine, alpha)))
     assert (reply.status_code, int(reply.headers["retry-after"]) > 500) == (429, True)
 
 
-def test_token_is_in_no_log(
-    public_app: FastAPI, client: httpx.Client, app_engine: Engine, alpha: Certified, caplog: pytest.LogCaptureFixture
-):
+def test_token_is_in_no_log(public_app, client, app_engine, alpha, caplog):
     """A failure of the database is logged without the path."""
     token = link(app_engine, alpha)
     caplog.set_level(logging.INFO)
@@ -233,12 +224,12 @@ def _database_away(*arguments: object) -> None:
         ("http://nac.example", "https://127.0.0.1:8462"),
     ],
 )
-def test_links_use_plain_http_only_on_this_machine(public_url: str, leads_to: str):
+def test_links_use_plain_http_only_on_this_machine(public_url, leads_to):
     found = load_settings({"ADMIT_VAR_DIR": "/nonexistent", "ADMIT_PUBLIC_URL": public_url})
     assert found.link_url == leads_to
 
 
-def test_anonymous_caller_with_a_costly_form_gets_a_page(client: httpx.Client, app_engine: Engine, alpha: Certified):
+def test_anonymous_caller_with_a_costly_form_gets_a_page(client, app_engine, alpha):
     headers = {"Content-Type": "multipart/form-data; boundary=b"}
     body = b"--b\r\nContent-Disposition: form-data" + b"(" * 60_000 + b"; name=a\r\n\r\nx\r\n--b--"
     reply = client.post(path(link(app_engine, alpha)), content=body, headers=headers)
@@ -247,7 +238,7 @@ def test_anonymous_caller_with_a_costly_form_gets_a_page(client: httpx.Client, a
 
 
 @pytest.mark.parametrize("make", [public.create_app, enrolment_app.create_app], ids=["public", "enrolment"])
-def test_browser_gets_an_error_page_devices_a_status(make: Any, public_settings: Settings) -> None:
+def test_browser_gets_an_error_page_devices_a_status(make, public_settings):
     with serve_app(make(public_settings)) as client:
         for where in ("/", "/enrol", "/enrol/", "/nowhere"):
             to_browser, to_program = client.get(where, headers={"Accept": "text/html"}), client.get(where)
@@ -258,7 +249,7 @@ def test_browser_gets_an_error_page_devices_a_status(make: Any, public_settings:
             assert to_program.headers["content-type"] == "application/problem+json"
 
 
-def test_rate_limited_browser_may_retry(public_settings: Settings) -> None:
+def test_rate_limited_browser_may_retry(public_settings):
     settings = replace(public_settings, public_requests_per_second=1)
     with serve_app(public.create_app(settings)) as client:
         answers = [client.get("/enrol/some?a=b", headers={"Accept": "text/html"}) for _ in range(20)]
@@ -268,9 +259,7 @@ def test_rate_limited_browser_may_retry(public_settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("form", [P12, APPLE, CSR])
-def test_name_taken_by_a_radius_server_is_rejected(
-    client: httpx.Client, app_engine: Engine, alpha: Certified, form: dict[str, str]
-):
+def test_name_taken_by_a_radius_server_is_rejected(client, app_engine, alpha, form):
     token = link(app_engine, alpha, common_name="kiosk.example")
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         given = {"tenant_id": alpha.tenant_id, "signing": SIGNING, "now": alpha.now}

@@ -24,7 +24,7 @@ def _variables(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", rendering.list_templates())
-def test_each_template_has_a_subject_and_both_formats(name: str):
+def test_each_template_has_a_subject_and_both_formats(name):
     values = dict.fromkeys(_variables(f"{name}.txt") | _variables(f"{name}.html"), 2)
     written = rendering.render(name, values)
     assert written.subject
@@ -34,7 +34,7 @@ def test_each_template_has_a_subject_and_both_formats(name: str):
 
 
 @given(st.text(max_size=200))
-def test_no_value_injects_a_header(value: str):
+def test_no_value_injects_a_header(value):
     written = rendering.RenderedMail(rendering.to_one_line(value), value, value)
     message = build_message(
         written, mail_id=UUID(int=1), sender="Admit <admit@admit.example>", recipient="ann@acme.example"
@@ -44,7 +44,7 @@ def test_no_value_injects_a_header(value: str):
     assert read["To"] == "ann@acme.example"
 
 
-def test_mailbox_keeps_the_newest(tmp_path, monkeypatch: pytest.MonkeyPatch):
+def test_mailbox_keeps_the_newest(tmp_path, monkeypatch):
     monkeypatch.setattr("nac.core.mail.mailbox.MAX_MAILS", 3)
     mailbox = Mailbox(tmp_path)
     ids = [mailbox.put(f"Subject: {number}\n\n".encode()) for number in range(5)]

@@ -47,7 +47,7 @@ def _make_due(engine: Engine) -> None:
         session.execute(update(Mail).values(due_at=utc_now() - timedelta(seconds=1)))
 
 
-def test_mail_is_sent_once_as_text_and_html(app_engine: Engine, worker_engine: Engine, tmp_path):
+def test_mail_is_sent_once_as_text_and_html(app_engine, worker_engine, tmp_path):
     mailbox = Mailbox(tmp_path / "mail")
     with mailbox_server(mailbox) as server:
         assert _queue(app_engine)
@@ -64,7 +64,7 @@ def test_mail_is_sent_once_as_text_and_html(app_engine: Engine, worker_engine: E
     assert (row.state, row.values_sealed) == ("sent", None)
 
 
-def test_failed_transaction_sends_nothing(app_engine: Engine, worker_engine: Engine):
+def test_failed_transaction_sends_nothing(app_engine, worker_engine):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         service.queue_mail(
             session, key="k", template="sign-up-confirm", recipient=ANN, values=VALUES, seal=SIGNING.sealer.seal
@@ -76,7 +76,7 @@ def test_failed_transaction_sends_nothing(app_engine: Engine, worker_engine: Eng
 @pytest.mark.parametrize(
     ("answers", "state"), [(["451 4.3.0 Later"], "queued"), (["550 5.1.1 No such mailbox\x00"], "failed")]
 )
-def test_rejection_is_temporary_or_permanent(app_engine: Engine, worker_engine: Engine, answers: list[str], state: str):
+def test_rejection_is_temporary_or_permanent(app_engine, worker_engine, answers, state):
     saying = ScriptedHandler(answers)
     with serving(saying) as server:
         _queue(app_engine)
@@ -88,7 +88,7 @@ def test_rejection_is_temporary_or_permanent(app_engine: Engine, worker_engine: 
         assert _send(server, worker_engine) == (state == "queued")
 
 
-def test_unreachable_server_delays_mails_until_they_expire(app_engine: Engine, worker_engine: Engine):
+def test_unreachable_server_delays_mails_until_they_expire(app_engine, worker_engine):
     away = MailServer(LOOPBACK, 9, "none", "admit@admit.example")
     _queue(app_engine)
     for attempt in range(len(outbox.RETRY_AFTER) + 1):
@@ -99,7 +99,7 @@ def test_unreachable_server_delays_mails_until_they_expire(app_engine: Engine, w
     assert (row.state, row.values_sealed) == ("failed", None)
 
 
-def test_resent_mail_has_the_same_message_id(app_engine: Engine, worker_engine: Engine):
+def test_resent_mail_has_the_same_message_id(app_engine, worker_engine):
     """The worker was killed between the response of the server and its own commit."""
     saying = ScriptedHandler()
     with serving(saying) as server, session_scope(PlatformScope(), engine=worker_engine) as session:
@@ -119,25 +119,25 @@ def _context(session) -> str:
 
 
 @pytest.mark.parametrize("recipient", ["ann@acme.example\r\nBcc: bob@acme.example", "ann", "a b@acme.example", ""])
-def test_recipient_cannot_inject_a_header(app_engine: Engine, recipient: str):
+def test_recipient_cannot_inject_a_header(app_engine, recipient):
     with pytest.raises(InvalidInput):
         _queue(app_engine, recipient=recipient)
 
 
-def test_missing_value_is_reported_to_the_caller(app_engine: Engine):
+def test_missing_value_is_reported_to_the_caller(app_engine):
     with pytest.raises(UndefinedError), session_scope(PlatformScope(), engine=app_engine) as session:
         service.queue_mail(
             session, key="k", template="sign-up-confirm", recipient=ANN, values={}, seal=SIGNING.sealer.seal
         )
 
 
-def test_mails_per_address_and_day_are_limited(app_engine: Engine):
+def test_mails_per_address_and_day_are_limited(app_engine):
     sent = [_queue(app_engine, key=str(number)) for number in range(service.MAX_PER_DAY + 2)]
     assert sent.count(True) == service.MAX_PER_DAY
     assert _queue(app_engine, key="other", recipient="bob@acme.example")
 
 
-def test_old_sent_mails_are_deleted(app_engine: Engine, worker_engine: Engine):
+def test_old_sent_mails_are_deleted(app_engine, worker_engine):
     with serving(ScriptedHandler()) as server:
         _queue(app_engine)
         _send(server, worker_engine)

@@ -35,13 +35,11 @@ def _add(session: Session, tenant: Tenant, **values: Any) -> Nas:
 @pytest.mark.parametrize(
     ("given", "kept"), [("IOS XE", "cisco"), ("CISCO", "cisco"), ("Acme Switches", "acme switches"), ("", "")]
 )
-def test_vendor_is_stored_in_the_form_that_policies_match(
-    session: Session, tenant: Tenant, given: str, kept: str
-) -> None:
+def test_vendor_is_stored_in_the_form_that_policies_match(session, tenant, given, kept):
     assert _add(session, tenant, identifier="sw", vendor=given).vendor == kept
 
 
-def test_nas_secret_is_stored_sealed_and_not_audited(session: Session, tenant: Tenant) -> None:
+def test_nas_secret_is_stored_sealed_and_not_audited(session, tenant):
     secret = "sixteen-octets-x"
     nas = _add(session, tenant, address="192.0.2.7", secret=secret, require_message_authenticator=False)
     assert nas.secret_sealed == seal(secret.encode(), f"nas:{nas.id}")
@@ -75,16 +73,14 @@ def test_nas_secret_is_stored_sealed_and_not_audited(session: Session, tenant: T
         ({"identifier": "core-1", "name": " "}, "name"),
     ],
 )
-def test_invalid_input_is_rejected_naming_the_field(
-    session: Session, tenant: Tenant, values: dict[str, Any], place: str
-) -> None:
+def test_invalid_input_is_rejected_naming_the_field(session, tenant, values, place):
     with pytest.raises(InvalidInput) as caught:
         _add(session, tenant, **values)
     assert caught.value.place == place
 
 
 @pytest.mark.parametrize("values", [{"identifier": "core-1"}, {"address": "2001:db8::1"}, {"address": "10.0.0.1"}])
-def test_duplicate_identifier_or_address_is_rejected(session: Session, tenant: Tenant, values: dict[str, str]) -> None:
+def test_duplicate_identifier_or_address_is_rejected(session, tenant, values):
     _add(session, tenant, **values)
     with pytest.raises(AlreadyExists, match="'core-1'"):
         _add(session, tenant, **values | {"name": "core-2"})
@@ -94,7 +90,7 @@ def _set(session: Session, tenant: Tenant, reference: str, **values: Any) -> Nas
     return nases.update_nas(session, actor=ACTOR, tenant_id=tenant.id, reference=reference, seal=seal, **values)
 
 
-def test_update_changes_only_fields_in_the_request(session: Session, tenant: Tenant) -> None:
+def test_update_changes_only_fields_in_the_request(session, tenant):
     first = _add(session, tenant, identifier="id-1", address="192.0.2.7", vendor="cisco", behind_nat=True)
     before = nases.describe(first)
     nas = _set(session, tenant, "192.0.2.7", identifier="", vendor="Aruba", secret="sixteen-octets-x", behind_nat=False)
@@ -109,7 +105,7 @@ def test_update_changes_only_fields_in_the_request(session: Session, tenant: Ten
     assert not nases.describe(_set(session, tenant, "core-1", secret="", address="2001:db8::7"))["own_secret"]
 
 
-def test_empty_change_makes_no_audit_entry(session: Session, tenant: Tenant) -> None:
+def test_empty_change_makes_no_audit_entry(session, tenant):
     _add(session, tenant, identifier="id-1")
     _set(session, tenant, "id-1", identifier="id-1", name="core-1")
     assert audit.list_entries(session)[0].action == "nas.add"
@@ -126,9 +122,7 @@ def test_empty_change_makes_no_audit_entry(session: Session, tenant: Tenant) -> 
         ({"name": ""}, "name"),
     ],
 )
-def test_invalid_change_is_rejected_and_changes_nothing(
-    session: Session, tenant: Tenant, values: dict[str, Any], place: str
-) -> None:
+def test_invalid_change_is_rejected_and_changes_nothing(session, tenant, values, place):
     nas = _add(session, tenant, identifier="id-1", address="192.0.2.7")
     session.commit()
     before = nases.describe(nas)
@@ -140,9 +134,7 @@ def test_invalid_change_is_rejected_and_changes_nothing(
 
 
 @pytest.mark.parametrize("values", [{"identifier": "id-2"}, {"address": "192.0.2.8"}])
-def test_identifier_or_address_of_another_nas_is_rejected(
-    session: Session, tenant: Tenant, values: dict[str, str]
-) -> None:
+def test_identifier_or_address_of_another_nas_is_rejected(session, tenant, values):
     _add(session, tenant, identifier="id-1", address="192.0.2.7")
     _add(session, tenant, name="core-2", identifier="id-2", address="192.0.2.8")
     with pytest.raises(AlreadyExists, match="'core-2'"):

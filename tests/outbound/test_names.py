@@ -45,7 +45,7 @@ async def start_abandoned_lookups(names: NameResolver, count: int, **given: str)
     await asyncio.wait(tasks)
 
 
-def test_dead_names_of_one_owner_block_no_other_owner(lookup_counts: Counter[str]):
+def test_dead_names_of_one_owner_block_no_other_owner(lookup_counts):
     names = NameResolver(most=16, most_of_one=3)
 
     async def run():
@@ -58,7 +58,7 @@ def test_dead_names_of_one_owner_block_no_other_owner(lookup_counts: Counter[str
     assert sum(lookup_counts.values()) == 4
 
 
-def test_total_number_of_lookups_is_limited(lookup_counts: Counter[str]):
+def test_total_number_of_lookups_is_limited(lookup_counts):
     names = NameResolver(most=5, most_of_one=3)
 
     async def run():
@@ -71,7 +71,7 @@ def test_total_number_of_lookups_is_limited(lookup_counts: Counter[str]):
     assert sum(lookup_counts.values()) == 5
 
 
-def test_concurrent_lookups_of_a_name_are_shared(lookup_counts: Counter[str]):
+def test_concurrent_lookups_of_a_name_are_shared(lookup_counts):
     names = NameResolver(most=16, most_of_one=3)
     for _ in range(10):
         asyncio.run(start_abandoned_lookups(names, 1, owner="acme"))
@@ -103,12 +103,12 @@ def test_abandoned_lookup_continues_for_another_caller(monkeypatch):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_address_needs_no_lookup(host: str):
+def test_address_needs_no_lookup(host):
     [(*_, address)] = asyncio.run(NameResolver(most=0).look_up(host, 443))
     assert address[:2] == (host, 443)
 
 
 @pytest.mark.parametrize("host", ["no.such.name.invalid", "a" * 70, "a..b"])
-def test_invalid_name_is_an_os_error(host: str):
+def test_invalid_name_is_an_os_error(host):
     with pytest.raises(OSError, match=r"not known|failure|label|resolution|encoding"):
         asyncio.run(NameResolver().look_up(host, 443))

@@ -14,7 +14,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "keys" / "master.key"
 
 
-def test_created_key_is_private_and_survives_a_restart(path: Path) -> None:
+def test_created_key_is_private_and_survives_a_restart(path):
     sealed = Sealer(MasterKeyFile.create(path)).seal(b"secret", "slot:1")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -22,7 +22,7 @@ def test_created_key_is_private_and_survives_a_restart(path: Path) -> None:
     assert Sealer(MasterKeyFile(path)).open(sealed, "slot:1") == b"secret"
 
 
-def test_process_with_the_key_leaves_no_core_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_with_the_key_leaves_no_core_file(path, monkeypatch):
     asked: list[Any] = []
     # This process cannot restore a limit after it removed the limit.
     monkeypatch.setattr(resource, "setrlimit", lambda *limit: asked.append(limit))
@@ -30,19 +30,19 @@ def test_process_with_the_key_leaves_no_core_file(path: Path, monkeypatch: pytes
     assert asked == [(resource.RLIMIT_CORE, (0, 0))]
 
 
-def test_existing_key_is_never_overwritten(path: Path) -> None:
+def test_existing_key_is_never_overwritten(path):
     first = MasterKeyFile.create(path)
     with pytest.raises(KeyFileRefused, match="already"):
         MasterKeyFile.create(path)
     assert MasterKeyFile.load_or_create(path).key_id == first.key_id
 
 
-def test_missing_key_is_created_once(path: Path) -> None:
+def test_missing_key_is_created_once(path):
     assert MasterKeyFile.load_or_create(path).key_id == MasterKeyFile.load_or_create(path).key_id
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a file of root")
-def test_root_owned_group_readable_key_is_read(path: Path) -> None:
+def test_root_owned_group_readable_key_is_read(path):
     made = MasterKeyFile.create(path)
     path.chmod(0o640)
     assert MasterKeyFile(path).key_id == made.key_id
@@ -52,7 +52,7 @@ def test_root_owned_group_readable_key_is_read(path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o604, 0o644, 0o666, 0o620, 0o660])
-def test_key_readable_by_others_is_rejected(path: Path, mode: int) -> None:
+def test_key_readable_by_others_is_rejected(path, mode):
     MasterKeyFile.create(path)
     path.chmod(mode)
     with pytest.raises(KeyFileRefused, match=f"{mode:04o}") as caught:
@@ -61,7 +61,7 @@ def test_key_readable_by_others_is_rejected(path: Path, mode: int) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "abcd", "zz" * 32, "ab" * 33, "ab" * 31, "\xff" * 64])
-def test_invalid_key_file_is_rejected_without_quoting_it(path: Path, content: str) -> None:
+def test_invalid_key_file_is_rejected_without_quoting_it(path, content):
     path.parent.mkdir()
     path.write_text(content, encoding="latin-1")
     path.chmod(0o600)
@@ -70,7 +70,7 @@ def test_invalid_key_file_is_rejected_without_quoting_it(path: Path, content: st
     assert not content or content not in str(caught.value)
 
 
-def test_absent_file_folder_link_and_pipe_are_rejected(tmp_path: Path, path: Path) -> None:
+def test_absent_file_folder_link_and_pipe_are_rejected(tmp_path, path):
     MasterKeyFile.create(path)
     link, folder, pipe = tmp_path / "link", tmp_path / "folder", tmp_path / "pipe"
     link.symlink_to(path)

@@ -22,21 +22,21 @@ _SECRET = b"radius secret of alpha"
     plaintext=st.binary(max_size=300), context=st.text(min_size=1, max_size=40, alphabet=st.characters(codec="utf-8"))
 )
 @settings(max_examples=examples(50), deadline=None)
-def test_sealed_value_opens_only_in_its_context(plaintext: bytes, context: str) -> None:
+def test_sealed_value_opens_only_in_its_context(plaintext, context):
     sealed = Sealer(_KEY).seal(plaintext, context)
     assert Sealer(_KEY).open(sealed, context) == plaintext
     with pytest.raises(SealedValueRefused):
         Sealer(_KEY).open(sealed, context + "x")
 
 
-def test_equal_values_seal_differently() -> None:
+def test_equal_values_seal_differently():
     sealer = Sealer(_KEY)
     sealed = {sealer.seal(_SECRET, "slot:1") for _ in range(100)}
     assert len(sealed) == 100
     assert not any(_SECRET in value for value in sealed)
 
 
-def test_other_master_key_is_named_in_the_error() -> None:
+def test_other_master_key_is_named_in_the_error():
     sealed = Sealer(_KEY).seal(_SECRET, "slot:1")
     with pytest.raises(SealedForAnotherKey, match=_KEY.key_id.hex()) as caught:
         Sealer(_OTHER).open(sealed, "slot:1")
@@ -44,7 +44,7 @@ def test_other_master_key_is_named_in_the_error() -> None:
     assert "ADMIT_MASTER_KEY_FILE" in caught.value.remedy
 
 
-def test_every_truncation_is_rejected() -> None:
+def test_every_truncation_is_rejected():
     sealed = Sealer(_KEY).seal(b"", "slot:1")
     for length in range(len(sealed)):
         with pytest.raises(SealedValueMalformed):
@@ -54,7 +54,7 @@ def test_every_truncation_is_rejected() -> None:
         Sealer(_KEY).open(longer[:-1], "slot:1")
 
 
-def test_every_flipped_bit_is_rejected() -> None:
+def test_every_flipped_bit_is_rejected():
     sealed = Sealer(_KEY).seal(_SECRET, "slot:1")
     for index in range(len(sealed)):
         damaged = bytearray(sealed)
@@ -63,12 +63,12 @@ def test_every_flipped_bit_is_rejected() -> None:
             Sealer(_KEY).open(bytes(damaged), "slot:1")
 
 
-def test_value_of_a_later_format_is_rejected() -> None:
+def test_value_of_a_later_format_is_rejected():
     with pytest.raises(SealedValueMalformed, match="format"):
         Sealer(_KEY).open(b"\x02" + Sealer(_KEY).seal(_SECRET, "slot:1")[1:], "slot:1")
 
 
-def test_rotation_opens_and_rewraps_old_values() -> None:
+def test_rotation_opens_and_rewraps_old_values():
     sealed = Sealer(_KEY).seal(_SECRET, "slot:1")
     assert Sealer(_OTHER, retired=(_KEY,)).open(sealed, "slot:1") == _SECRET
     moved = rewrap(sealed, old=_KEY, new=_OTHER)
@@ -82,12 +82,12 @@ def test_rotation_opens_and_rewraps_old_values() -> None:
         Sealer(_KEY).open(moved, "slot:1")
 
 
-def test_retired_keys_never_seal() -> None:
+def test_retired_keys_never_seal():
     sealed = Sealer(_OTHER, retired=(_KEY,)).seal(_SECRET, "slot:1")
     assert Sealer(_OTHER).open(sealed, "slot:1") == _SECRET
 
 
-def test_representations_hide_keys_and_plaintexts() -> None:
+def test_representations_hide_keys_and_plaintexts():
     key = bytes(range(32))
     sealer = Sealer(_KEY)
     shown = [repr(_KEY), repr(sealer)]
@@ -102,7 +102,7 @@ def test_representations_hide_keys_and_plaintexts() -> None:
         assert _SECRET.decode() not in text
 
 
-def test_context_must_name_a_place() -> None:
+def test_context_must_name_a_place():
     with pytest.raises(ValueError, match="context"):
         Sealer(_KEY).seal(_SECRET, "")
     with pytest.raises(ValueError, match="32 bytes"):

@@ -71,7 +71,7 @@ def ask(app_engine: Engine, tenants):
     return ask
 
 
-def test_pages_list_each_session_exactly_once(put, app_engine: Engine, tenants) -> None:
+def test_pages_list_each_session_exactly_once(put, app_engine, tenants):
     for minutes in range(3):
         put(minutes)
         put(10 + minutes, stop=60)
@@ -104,7 +104,7 @@ def test_pages_list_each_session_exactly_once(put, app_engine: Engine, tenants) 
         ({"address": "192.0.2.8/30"}, {"framed_ip": "192.0.2.9"}),
     ],
 )
-def test_session_is_found_by_each_of_its_keys(history: bool, wanted, row, put, ask) -> None:
+def test_session_is_found_by_each_of_its_keys(history, wanted, row, put, ask):
     put(1, stop=20, history=history, **row)
     near = {"framed_ip": "192.0.2.12", "framed_ipv6": "2001:db7::7", "framed_prefix": "2001:db8:2::/64"}
     near["delegated_prefix"] = "2001:db8:41::/48"
@@ -114,7 +114,7 @@ def test_session_is_found_by_each_of_its_keys(history: bool, wanted, row, put, a
     assert ask(ended=True, **wanted) == ["s1"]
 
 
-def test_time_filter_finds_sessions_of_that_time(put, ask) -> None:
+def test_time_filter_finds_sessions_of_that_time(put, ask):
     """For example: the session that had this address yesterday at 12:15."""
     put(0, stop=10, framed_ip="192.0.2.9")
     put(12, stop=20, framed_ip="192.0.2.9", history=True)
@@ -124,7 +124,7 @@ def test_time_filter_finds_sessions_of_that_time(put, ask) -> None:
 
 
 @pytest.mark.parametrize("history", [False, True])
-def test_unregistered_nas_is_found_by_its_own_identifiers(history, put, ask, app_engine, tenants) -> None:
+def test_unregistered_nas_is_found_by_its_own_identifiers(history, put, ask, app_engine, tenants):
     for minutes, key in enumerate((SWITCH, SWITCH, "|192.0.2.9", "192.0.2.10", "switch-11|192.0.2.7")):
         put(minutes, stop=20 if history or minutes else None, history=history, nas_key=key, nas_address="203.0.113.5")
     assert ask(ended=True, nas="192.0.2.9") == ["s2"]
@@ -140,7 +140,7 @@ def test_unregistered_nas_is_found_by_its_own_identifiers(history, put, ask, app
     ]
 
 
-def test_session_names_its_first_decision(put, owner_engine: Engine, app_engine: Engine, tenants) -> None:
+def test_session_names_its_first_decision(put, owner_engine, app_engine, tenants):
     at = 1_795_000_000_123_457
     put(1, mac=MAC, **{"class": encode_class(at)})
     with Session(owner_engine) as session, session.begin():
@@ -156,7 +156,7 @@ def test_session_names_its_first_decision(put, owner_engine: Engine, app_engine:
             sessions.get_session(session, tenant_id=tenants[1], row=shown.row.id)
 
 
-def test_usage_includes_the_latest_interim_updates(put, owner_engine: Engine, app_engine: Engine, tenants) -> None:
+def test_usage_includes_the_latest_interim_updates(put, owner_engine, app_engine, tenants):
     put(
         1,
         mac=MAC,

@@ -7,7 +7,6 @@ import httpx
 import pytest
 
 from nac.kit.clock import utc_now
-from nac.models import Person
 from tests.accounts.conftest import Field, Within, field, within  # noqa: F401 -- fixtures
 from tests.api.v1.conftest import MakeToken, make_token  # noqa: F401 -- fixtures
 from tests.sign_in.conftest import EMAIL, Browser
@@ -22,9 +21,7 @@ def admin(client: httpx.Client, make_token: MakeToken, field: Field) -> Callable
     return lambda method, path, **given: client.request(method, f"/v1/tenants/alpha{path}", headers=headers, **given)
 
 
-def test_new_member_status_is_hidden_until_acceptance(
-    admin: Callable[..., httpx.Response], browser: MakeBrowser, ann: Person
-) -> None:
+def test_new_member_status_is_hidden_until_acceptance(admin, browser, ann):
     mine = browser()
     mine.sign_in()
     mine.good("PATCH", "/me", {"name": "Ann"})
@@ -49,9 +46,7 @@ def test_new_member_status_is_hidden_until_acceptance(
     assert name_and_status() == ("Ann", "active")
 
 
-def test_tokens_of_a_user_end_with_the_membership(
-    admin: Callable[..., httpx.Response], browser: MakeBrowser, ann: Person, client: httpx.Client
-) -> None:
+def test_tokens_of_a_user_end_with_the_membership(admin, browser, ann, client):
     member = admin("POST", "/members", json={"email": EMAIL, "role": "tenant-admin"}).json()
     mine = browser()
     mine.sign_in()

@@ -11,8 +11,7 @@ from nac.accounts.sign_in import attempts
 from nac.accounts.sign_in.attempts import FREE_ATTEMPTS, FREE_PER_ADDRESS, CountedAttempt
 from nac.accounts.sign_in_errors import TooManyAttempts
 from nac.kit.db import CredentialScope, session_scope
-from nac.models import Person
-from tests.sign_in.conftest import EMAIL, PASSWORD, Browser
+from tests.sign_in.conftest import EMAIL, PASSWORD
 
 ANN, BOB = attempts.make_email_tag("ann@example.com"), attempts.make_email_tag("bob@example.com")
 HERE, THERE = "192.0.2.1", "198.51.100.1"
@@ -48,7 +47,7 @@ def later(owner_engine: Engine, seconds: int) -> None:
         )
 
 
-def test_delay_grows_and_ends(tried, owner_engine: Engine) -> None:
+def test_delay_grows_and_ends(tried, owner_engine):
     assert [tried(at_password()) for _ in range(FREE_ATTEMPTS)] == [0] * FREE_ATTEMPTS
     waits = []
     for _ in range(12):
@@ -60,7 +59,7 @@ def test_delay_grows_and_ends(tried, owner_engine: Engine) -> None:
     assert [tried(at_password()) for _ in range(FREE_ATTEMPTS + 1)] == [0] * FREE_ATTEMPTS + [2]
 
 
-def test_guesses_delay_no_other_user(tried) -> None:
+def test_guesses_delay_no_other_user(tried):
     for _ in range(FREE_ATTEMPTS):
         tried(at_password())
     assert tried(at_password()) > 0
@@ -70,7 +69,7 @@ def test_guesses_delay_no_other_user(tried) -> None:
     assert tried(at_password(device_id=b"known")) == 0
 
 
-def test_address_that_guesses_for_many_users_is_delayed(tried) -> None:
+def test_address_that_guesses_for_many_users_is_delayed(tried):
     for number in range(FREE_PER_ADDRESS):
         assert tried(at_password(bytes([number]))) == 0
     assert tried(at_password(BOB)) > 0
@@ -78,14 +77,14 @@ def test_address_that_guesses_for_many_users_is_delayed(tried) -> None:
     assert tried(at_password(BOB, device_id=b"known")) == 0
 
 
-def test_household_network_is_one_address(tried) -> None:
+def test_household_network_is_one_address(tried):
     for number in range(FREE_ATTEMPTS):
         tried(at_password(address=f"2001:db8::{number}"))
     assert tried(at_password(address="2001:db8::ffff")) > 0
     assert tried(at_password(address="2001:db8:0:1::1")) == 0
 
 
-def test_codes_are_counted_by_user_from_any_address(tried) -> None:
+def test_codes_are_counted_by_user_from_any_address(tried):
     person = UUID(int=1)
     for number in range(FREE_ATTEMPTS):
         assert tried(attempts.code_attempt(person_id=person, address=f"192.0.2.{number}", device_id=None)) == 0
@@ -93,7 +92,7 @@ def test_codes_are_counted_by_user_from_any_address(tried) -> None:
     assert tried(attempts.code_attempt(person_id=person, address=THERE, device_id=b"known")) == 0
 
 
-def test_success_resets_the_user_and_not_the_address(tried, app_engine: Engine, owner_engine: Engine) -> None:
+def test_success_resets_the_user_and_not_the_address(tried, app_engine, owner_engine):
     for number in range(FREE_PER_ADDRESS - 1):
         tried(at_password(bytes([number])))
     for _ in range(3):
@@ -107,13 +106,13 @@ def test_success_resets_the_user_and_not_the_address(tried, app_engine: Engine, 
     assert len(counts) == 2 * FREE_PER_ADDRESS
 
 
-def test_concurrent_attempts_count_like_sequential_ones(tried) -> None:
+def test_concurrent_attempts_count_like_sequential_ones(tried):
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: tried(at_password()), range(40)))
     assert found.count(0) == FREE_ATTEMPTS
 
 
-def test_old_attempts_are_deleted(tried, owner_engine: Engine) -> None:
+def test_old_attempts_are_deleted(tried, owner_engine):
     for number in range(25):
         tried(at_password(bytes([number]), f"192.0.2.{number}"))
     later(owner_engine, 3_601)
@@ -123,7 +122,7 @@ def test_old_attempts_are_deleted(tried, owner_engine: Engine) -> None:
         assert connection.scalar(text("SELECT count(*) FROM sign_in_attempts")) == 13
 
 
-def test_guesses_over_http_lock_out_only_the_guesser(browser: Callable[[], Browser], ann: Person) -> None:
+def test_guesses_over_http_lock_out_only_the_guesser(browser, ann):
     mine, guesser = browser(), browser()
     mine.sign_in()
     mine.good("POST", "/sign-out")

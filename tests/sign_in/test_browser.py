@@ -9,7 +9,6 @@ from fastapi.responses import HTMLResponse
 
 from api.connections import HttpWithFiles
 from api.main import create_app
-from nac.models import Person
 from tests.api.app_server import running, settings_of_public
 from tests.polling import until
 from tests.ports import free_row
@@ -39,7 +38,7 @@ def browser() -> Iterator[Chromium]:
         yield found
 
 
-def test_browser_creates_a_passkey_and_signs_in(browser: Chromium, port: int, ann: Person) -> None:
+def test_browser_creates_a_passkey_and_signs_in(browser, port, ann):
     page = browser.open(f"http://localhost:{port}/page")
     key = page.plug_in(transport="internal", verifies=True)
     assert page.run(BY_PASSWORD)["state"] == "signed-in"
@@ -79,7 +78,7 @@ def test_browser_creates_a_passkey_and_signs_in(browser: Chromium, port: int, an
         page.run(ALONE)
 
 
-def test_browser_uses_a_security_key_as_second_factor(browser: Chromium, port: int, ann: Person) -> None:
+def test_browser_uses_a_security_key_as_second_factor(browser, port, ann):
     page = browser.open(f"http://localhost:{port}/page")
     page.plug_in(transport="usb", verifies=False)
     page.run(BY_PASSWORD)
@@ -120,7 +119,7 @@ def take_second_step(page: Page, port: int) -> None:
 
 
 @pytest.mark.long
-def test_sign_in_page_works_without_passkey_json_support(browser: Chromium, port: int, ann: Person) -> None:
+def test_sign_in_page_works_without_passkey_json_support(browser, port, ann):
     """Browsers before 2024 lack the JSON functions. A browser without passkeys shows an error where it needs one."""
     page = browser.open(f"http://localhost:{port}/page")
     page.plug_in(transport="internal", verifies=True)
@@ -143,13 +142,13 @@ def test_sign_in_page_works_without_passkey_json_support(browser: Chromium, port
     assert page.run(f"{BUTTON} === null")
 
 
-def test_style_applies_under_the_security_policy(browser: Chromium, port: int) -> None:
+def test_style_applies_under_the_security_policy(browser, port):
     page = browser.open(f"http://localhost:{port}/page")
     go(page, port, "/sign-in")
     assert page.run('getComputedStyle(document.querySelector("main")).borderRadius') == "8px"
 
 
-def test_page_signs_in_by_a_passkey(browser: Chromium, port: int, ann: Person) -> None:
+def test_page_signs_in_by_a_passkey(browser, port, ann):
     page = browser.open(f"http://localhost:{port}/page")
     key = page.plug_in(transport="internal", verifies=True)
     page.run(BY_PASSWORD)

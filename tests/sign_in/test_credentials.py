@@ -55,9 +55,7 @@ def with_key(app_engine: Engine, ann: Person) -> Person:
 
 @settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(credential=CREDENTIALS, alone=st.booleans())
-def test_arbitrary_authenticator_response_is_rejected(
-    app_engine: Engine, with_key: Person, credential: dict, alone: bool
-) -> None:
+def test_arbitrary_authenticator_response_is_rejected(app_engine, with_key, credential, alone):
     given = {"person": with_key, "party": PARTY, "nonce": b"x" * 32, "credential": credential}
     with session_scope(PersonScope(with_key.id), engine=app_engine) as session:
         with pytest.raises(SignInRefused):
@@ -67,7 +65,7 @@ def test_arbitrary_authenticator_response_is_rejected(
 
 
 @pytest.mark.parametrize("response", ["x", ["x"], 5, {"userHandle": {"a": 1}}])
-def test_malformed_response_is_no_server_error(browser: MakeBrowser, with_key: Person, response: object) -> None:
+def test_malformed_response_is_no_server_error(browser, with_key, response):
     mine = browser()
     credential = {"id": "AAECAwQF", "response": response}
     # As the only factor. The password step needs it as well.
@@ -80,7 +78,7 @@ def test_malformed_response_is_no_server_error(browser: MakeBrowser, with_key: P
     assert mine.refused("POST", "/sign-in/passkey", body) == (401, "sign-in-refused")
 
 
-def test_concurrent_recovery_codes_leave_one_set(app_engine: Engine, ann: Person) -> None:
+def test_concurrent_recovery_codes_leave_one_set(app_engine, ann):
     def make(_: int) -> None:
         with session_scope(PersonScope(ann.id), engine=app_engine) as session:
             second_factors.create_recovery_codes(
@@ -95,7 +93,7 @@ def test_concurrent_recovery_codes_leave_one_set(app_engine: Engine, ann: Person
         )
 
 
-def test_concurrent_first_rules_are_stored(app_engine: Engine) -> None:
+def test_concurrent_first_rules_are_stored(app_engine):
     def put(number: int) -> str:
         try:
             with session_scope(PlatformScope(), engine=app_engine) as session:
@@ -109,7 +107,7 @@ def test_concurrent_first_rules_are_stored(app_engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("email", ["\u0130nn@example.com", "ann@example.com\u212a", "\u212aann@example.com"])
-def test_addresses_with_lookalike_letters_match_no_user(browser: MakeBrowser, make_person, email: str) -> None:
+def test_addresses_with_lookalike_letters_match_no_user(browser, make_person, email):
     make_person("inn@example.com")
     make_person("kann@example.com")
     body = {"email": email, "password": PASSWORD}

@@ -52,9 +52,7 @@ def later(owner_engine: Engine) -> None:
         connection.execute(text("UPDATE sign_in_failures SET tell_at = now() WHERE tell_at IS NOT NULL"))
 
 
-def test_failures_are_reported_to_the_user_and_their_owners(
-    browser, member, client, make_token, field, worker_engine
-) -> None:
+def test_failures_are_reported_to_the_user_and_their_owners(browser, member, client, make_token, field, worker_engine):
     mine = browser()
     for _ in range(2):
         refused = mine.ask("POST", "/sign-in", WRONG)
@@ -87,9 +85,7 @@ def test_failures_are_reported_to_the_user_and_their_owners(
     assert client.get(f"/v1/msps/bolt/audit?target={EMAIL}", headers=headers).json()["items"] == []
 
 
-def test_attacker_fills_neither_log_nor_table(
-    member: Person, app_engine: Engine, worker_engine: Engine, owner_engine: Engine
-) -> None:
+def test_attacker_fills_neither_log_nor_table(member, app_engine, worker_engine, owner_engine):
     before = count(owner_engine, "audit_log")
     for number in range(60):
         for subject in (member.id, NOBODY_ID):
@@ -119,7 +115,7 @@ def test_attacker_fills_neither_log_nor_table(
     assert failure_audit.audit_failures(engine=worker_engine) == 0
 
 
-def test_each_kind_of_failure_has_its_reason(browser: MakeBrowser, ann: Person, owner_engine: Engine) -> None:
+def test_each_kind_of_failure_has_its_reason(browser, ann, owner_engine):
     mine, key = browser(), Authenticator()
     mine.sign_in()
     with_passkey(mine, key)
@@ -143,9 +139,7 @@ def test_each_kind_of_failure_has_its_reason(browser: MakeBrowser, ann: Person, 
     }
 
 
-def test_repeated_sign_ins_fill_no_log_of_others(
-    browser: MakeBrowser, member: Person, owner_engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeated_sign_ins_fill_no_log_of_others(browser, member, owner_engine, monkeypatch):
     monkeypatch.setattr("nac.accounts.sign_in.sign_ins.MAX_AUDITED_PER_HOUR", 2)
     mine = browser()
     for _ in range(3):
@@ -160,16 +154,14 @@ def test_repeated_sign_ins_fill_no_log_of_others(
     assert [tuple(each) for each in found] == [(0, 3), (1, 4)]
 
 
-def test_user_sees_only_their_own_failures(app_engine: Engine, ann: Person) -> None:
+def test_user_sees_only_their_own_failures(app_engine, ann):
     fail(app_engine, ann.id, "192.0.2.1")
     for person_id, seen in ((ann.id, 1), (uuid4(), 0)):
         with session_scope(PersonScope(person_id), engine=app_engine) as session:
             assert len(session.execute(text("SELECT FROM sign_in_failures")).all()) == seen
 
 
-def test_only_old_failures_are_deleted(
-    browser: MakeBrowser, ann: Person, app_engine: Engine, owner_engine: Engine, worker_engine: Engine
-) -> None:
+def test_only_old_failures_are_deleted(browser, ann, app_engine, owner_engine, worker_engine):
     mine = browser()
     for number in range(5):
         browser().sign_in()

@@ -18,9 +18,8 @@ from nac.core.mail import outbox
 from nac.core.mail.mailbox import Mailbox, StoredMail
 from nac.core.mail.service import MAX_PER_DAY
 from nac.kit.db import CredentialScope, PlatformScope, get_process_engine, session_scope
-from nac.models import AuditEntry, Person, SignOn
-from tests.accounts.conftest import Field, whole
-from tests.api.v1.conftest import MakeToken
+from nac.models import AuditEntry, SignOn
+from tests.accounts.conftest import whole
 from tests.factories.certificates import SIGNING
 from tests.factories.tenancy import ACTOR
 from tests.mail.servers import mailbox_server
@@ -66,9 +65,7 @@ def ask(mine: Browser, email: str = EMAIL) -> httpx.Response:
     return mine.ask("POST", "/sign-in/forgotten-password", {"email": email})
 
 
-def test_password_is_reset_by_a_link_that_works_once(
-    browser: MakeBrowser, ann: Person, post: Post, owner_engine: Engine
-) -> None:
+def test_password_is_reset_by_a_link_that_works_once(browser, ann, post, owner_engine):
     there, mine = browser(), browser()
     there.sign_in()
     secret = with_totp(there)
@@ -94,9 +91,7 @@ def test_password_is_reset_by_a_link_that_works_once(
 
 
 @pytest.mark.parametrize("email", ["nobody@example.com", "invited@example.com", "gone@example.com"])
-def test_reset_request_does_not_reveal_accounts(
-    browser: MakeBrowser, ann: Person, make_person, app_engine: Engine, post: Post, email: str
-) -> None:
+def test_reset_request_does_not_reveal_accounts(browser, ann, make_person, app_engine, post, email):
     """The response and the statements are equal for unknown accounts.
 
     A user without a password, or a disabled user, cannot sign in by mail.
@@ -118,7 +113,7 @@ def test_reset_request_does_not_reveal_accounts(
     )
 
 
-def test_reset_requests_for_others_are_limited_and_harmless(browser: MakeBrowser, ann: Person, post: Post) -> None:
+def test_reset_requests_for_others_are_limited_and_harmless(browser, ann, post):
     mine, other = browser(), browser()
     mine.sign_in()
     assert [ask(other).status_code for _ in range(FREE_LINKS + 1)] == [202] * FREE_LINKS + [429]
@@ -134,9 +129,7 @@ def test_reset_requests_for_others_are_limited_and_harmless(browser: MakeBrowser
     assert browser().refused("POST", "/sign-in/new-password", body) == (410, "link-refused")
 
 
-def test_links_to_one_user_are_limited_from_all_addresses(
-    browser: MakeBrowser, ann: Person, post: Post, owner_engine: Engine
-) -> None:
+def test_links_to_one_user_are_limited_from_all_addresses(browser, ann, post, owner_engine):
     for number in range(3 * MAX_LINKS_PER_HOUR):
         with owner_engine.begin() as connection:
             connection.execute(text("DELETE FROM sign_in_attempts"))
@@ -144,9 +137,7 @@ def test_links_to_one_user_are_limited_from_all_addresses(
     assert len(post.deliver()) == MAX_LINKS_PER_HOUR
 
 
-def test_attacked_user_signs_in_by_known_browser_or_mail(
-    browser: MakeBrowser, ann: Person, post: Post, app_engine: Engine
-) -> None:
+def test_attacked_user_signs_in_by_known_browser_or_mail(browser, ann, post, app_engine):
     known, stranger = browser(), browser()
     known.sign_in()
     for number in range(FREE_ANYWHERE):
@@ -165,7 +156,7 @@ def test_attacked_user_signs_in_by_known_browser_or_mail(
     assert stranger.sign_in(password=NEW)["state"] == "signed-in"
 
 
-def test_pages_lead_to_a_new_password(client: httpx.Client, browser: MakeBrowser, ann: Person, post: Post) -> None:
+def test_pages_lead_to_a_new_password(client, browser, ann, post):
     assert 'action="/new-password"' in client.get("/new-password").text
     assert client.post("/new-password", data={"email": '"><script>'}).status_code == 422
     assert client.post("/new-password", data={"email": EMAIL}).status_code == 202
@@ -185,7 +176,7 @@ def test_pages_lead_to_a_new_password(client: httpx.Client, browser: MakeBrowser
     assert browser().sign_in(password=NEW)["state"] == "signed-in"
 
 
-def test_new_members_are_invited(client, browser, ann, post, make_token, field, within, owner_engine) -> None:
+def test_new_members_are_invited(client, browser, ann, post, make_token, field, within, owner_engine):
     headers = {"Authorization": f"Bearer {make_token(field.acme)}"}
 
     def add(email: str, **more: object) -> dict:
@@ -219,9 +210,7 @@ def test_new_members_are_invited(client, browser, ann, post, make_token, field, 
         assert connection.scalar(select(AuditEntry.id).where(AuditEntry.target == "late@example.com").limit(1))
 
 
-def test_invitations_are_limited_and_contain_no_custom_text(
-    client: httpx.Client, browser: MakeBrowser, ann: Person, post: Post, make_token: MakeToken, field: Field
-) -> None:
+def test_invitations_are_limited_and_contain_no_custom_text(client, browser, ann, post, make_token, field):
     """Otherwise a tenant could send mail to anyone, and use up a user's mails of the day."""
     headers = {"Authorization": f"Bearer {make_token(field.alpha)}"}
     lure = "Your account is locked: https://evil.example/unlock"

@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from nac.models import Person
 from tests.sign_in.authenticator import Authenticator
 from tests.sign_in.conftest import Browser, MakePerson
 from tests.sign_in.test_sign_in import by_passkey, with_passkey
@@ -27,7 +26,7 @@ def registering(mine: Browser, key: Authenticator) -> dict[str, object]:
     return {"challenge": asked["challenge"], "credential": key.create(asked["options"]), "name": "Key"}
 
 
-def test_credential_id_of_another_user_cannot_be_taken(browser: MakeBrowser, ann: Person, bob: Browser) -> None:
+def test_credential_id_of_another_user_cannot_be_taken(browser, ann, bob):
     """The attacker's authenticator uses the credential id of another user."""
     mine, key, thief = browser(), Authenticator(), Authenticator()
     mine.sign_in()
@@ -46,7 +45,7 @@ def test_credential_id_of_another_user_cannot_be_taken(browser: MakeBrowser, ann
     assert other.good("GET", "/me")["email"] == ann.email
 
 
-def test_passkey_is_no_second_factor_of_another_user(browser: MakeBrowser, ann: Person, bob: Browser) -> None:
+def test_passkey_is_no_second_factor_of_another_user(browser, ann, bob):
     mine, anns, bobs = browser(), Authenticator(), Authenticator()
     mine.sign_in()
     with_passkey(mine, anns)
@@ -65,7 +64,7 @@ def test_passkey_is_no_second_factor_of_another_user(browser: MakeBrowser, ann: 
     assert browser().refused("POST", "/sign-in/passkey", body) == (401, "sign-in-refused")
 
 
-def test_registration_challenge_is_bound_to_its_user(browser: MakeBrowser, ann: Person, bob: Browser) -> None:
+def test_registration_challenge_is_bound_to_its_user(browser, ann, bob):
     mine = browser()
     mine.sign_in()
     body = registering(bob, Authenticator())
@@ -74,7 +73,7 @@ def test_registration_challenge_is_bound_to_its_user(browser: MakeBrowser, ann: 
 
 
 @pytest.mark.parametrize("is_same_offer", [True, False])
-def test_concurrent_passkey_registration_stores_one(browser: MakeBrowser, ann: Person, is_same_offer: bool) -> None:
+def test_concurrent_passkey_registration_stores_one(browser, ann, is_same_offer):
     mine, key = browser(), Authenticator()
     mine.sign_in()
     first = registering(mine, key)

@@ -1,6 +1,6 @@
 """Redis is down and PostgreSQL closes connections. Signed-in users can continue."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -8,11 +8,10 @@ import psycopg
 import pytest
 
 from api.main import create_app
-from nac.models import Person
 from tests.api.app_server import serve_app, settings_of_public
 from tests.postgres import Database
 from tests.redis_server import RedisServer
-from tests.sign_in.conftest import EMAIL, PASSWORD, Browser
+from tests.sign_in.conftest import EMAIL, PASSWORD
 
 NEW = "another horse battery"
 
@@ -34,9 +33,7 @@ def client(database: Database, tmp_path: Path, redis_server: RedisServer) -> Ite
         yield client
 
 
-def test_signing_in_needs_no_redis(
-    client: httpx.Client, browser: Callable[[], Browser], ann: Person, redis_server: RedisServer
-) -> None:
+def test_signing_in_needs_no_redis(client, browser, ann, redis_server):
     mine = browser()
     mine.sign_in()
     assert client.get("/readyz").json()
@@ -59,9 +56,7 @@ def test_signing_in_needs_no_redis(
     assert other.good("GET", "/me")["email"] == EMAIL
 
 
-def test_cut_connections_cost_no_request(
-    browser: Callable[[], Browser], ann: Person, database: Database, redis_server: RedisServer
-) -> None:
+def test_cut_connections_cost_no_request(browser, ann, database, redis_server):
     mine = browser()
     mine.sign_in()
     with psycopg.connect(database.superuser_url, autocommit=True) as connection:

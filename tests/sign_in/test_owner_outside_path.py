@@ -2,21 +2,21 @@
 
 from urllib.parse import urlencode
 
-from sqlalchemy import Engine, select, update
+from sqlalchemy import select, update
 
 from nac.accounts.members import service as members
 from nac.accounts.sign_in import rules
 from nac.kit.db import PersonScope, session_scope
 from nac.kit.permissions import PermissionLevel, permissions_at
-from nac.models import Msp, Person
+from nac.models import Msp
 from nac.onboarding import msp_lifecycle
 from nac.onboarding.templates import service as templates
-from tests.accounts.conftest import PLATFORM, Field, Within, whole
+from tests.accounts.conftest import PLATFORM, whole
 from tests.factories.tenancy import ACTOR
 from tests.sign_in.conftest import EMAIL, Browser
 
 
-def test_two_factors_are_required_for_an_msp_in_the_body(browser, ann: Person, field: Field, within: Within) -> None:
+def test_two_factors_are_required_for_an_msp_in_the_body(browser, ann, field, within):
     with within(field.acme) as session:
         members.create_member(session, **whole(field.acme), email=EMAIL, role="msp-admin")
         rules.update_rule(session, actor=ACTOR, owner=field.acme, two_factors=True, by=None)
@@ -28,9 +28,7 @@ def test_two_factors_are_required_for_an_msp_in_the_body(browser, ann: Person, f
     assert mine.refused("POST", "/tenants", {"slug": "new"}) == needed
 
 
-def test_partial_msp_member_sees_no_other_tenants_by_template(
-    browser, ann: Person, field: Field, within: Within
-) -> None:
+def test_partial_msp_member_sees_no_other_tenants_by_template(browser, ann, field, within):
     assert field.acme.msp_id is not None
     whose = {"actor": ACTOR, "msp_id": field.acme.msp_id, "slug": "school"}
     with within(field.acme) as session:
@@ -47,7 +45,7 @@ def test_partial_msp_member_sees_no_other_tenants_by_template(
         assert [each["tenant"] for each in found["items"]] == ["alpha"]
 
 
-def test_tenants_of_all_grants_are_one_list(browser, ann: Person, field: Field, within: Within) -> None:
+def test_tenants_of_all_grants_are_one_list(browser, ann, field, within):
     """The grants are for chosen tenants of one MSP, for all of another, and for a tenant as its own member.
 
     Suspended MSPs hide their tenants.
@@ -80,7 +78,7 @@ def test_tenants_of_all_grants_are_one_list(browser, ann: Person, field: Field, 
     assert seen() == ["bravo"]
 
 
-def test_tokens_list_the_tenants_of_their_owner(client, field: Field, make_token) -> None:
+def test_tokens_list_the_tenants_of_their_owner(client, field, make_token):
     def seen(*given) -> list[str]:
         headers = {"Authorization": f"Bearer {make_token(*given)}"}
         return [each["slug"] for each in client.get("/v1/tenants", headers=headers).json()["items"]]
@@ -92,9 +90,7 @@ def test_tokens_list_the_tenants_of_their_owner(client, field: Field, make_token
         assert seen(owner, "site.read") == []
 
 
-def test_grants_include_the_slugs_of_their_places(
-    client, browser, ann: Person, field: Field, within: Within, make_token
-) -> None:
+def test_grants_include_the_slugs_of_their_places(client, browser, ann, field, within, make_token):
     def summarise(grants: list[dict]) -> list[tuple]:
         return [(each["on"], each["msp"], each["tenant"], each["tenant_slugs"]) for each in grants]
 
@@ -118,9 +114,7 @@ def test_grants_include_the_slugs_of_their_places(
     assert sorted(found, key=str) == [("msp", "acme", None, ["alpha"]), ("tenant", None, "foreign", None)]
 
 
-def test_user_sees_only_msps_of_their_memberships(
-    ann: Person, field: Field, within: Within, app_engine: Engine
-) -> None:
+def test_user_sees_only_msps_of_their_memberships(ann, field, within, app_engine):
     for owner in (field.bravo, field.bolt):
         with within(owner) as session:
             members.create_member(session, **whole(owner), email=EMAIL, role="auditor")

@@ -1,12 +1,10 @@
 """Sign-in pages without scripts."""
 
 import re
-from collections.abc import Callable
 
 import httpx
 
-from nac.models import Person
-from tests.sign_in.conftest import EMAIL, PASSWORD, Browser
+from tests.sign_in.conftest import EMAIL, PASSWORD
 from tests.sign_in.test_sign_in import with_totp
 
 
@@ -14,9 +12,7 @@ def _hidden(shown: httpx.Response) -> dict[str, str]:
     return dict(re.findall('type="hidden" name="([^"]+)" value="([^"]*)"', shown.text))
 
 
-def test_second_step_offers_all_methods_after_an_error(
-    client: httpx.Client, browser: Callable[[], Browser], ann: Person
-) -> None:
+def test_second_step_offers_all_methods_after_an_error(client, browser, ann):
     mine = browser()
     mine.sign_in()
     with_totp(mine)
@@ -32,5 +28,5 @@ def test_second_step_offers_all_methods_after_an_error(
     assert client.post("/sign-in/recovery-code", data=_hidden(refused) | {"code": code}).status_code == 303
 
 
-def test_new_password_page_links_to_sign_in(client: httpx.Client) -> None:
+def test_new_password_page_links_to_sign_in(client):
     assert '<a href="/sign-in">' in client.get("/new-password").text

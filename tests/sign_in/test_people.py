@@ -11,7 +11,7 @@ from nac.accounts.roles import BUILT_IN_ROLES
 from nac.core.access.owners import Owner
 from tests.accounts.conftest import whole
 from tests.api.v1.conftest import MakeToken
-from tests.sign_in.conftest import EMAIL, PASSWORD, Browser, MakePerson
+from tests.sign_in.conftest import EMAIL, PASSWORD, Browser
 from tests.sign_in.test_sign_in import with_totp
 
 MakeBrowser = Callable[[], Browser]
@@ -30,7 +30,7 @@ def ask(client: httpx.Client, make_token: MakeToken) -> Ask:
     return send
 
 
-def test_users_are_listed_in_pages(ask: Ask, make_person: MakePerson) -> None:
+def test_users_are_listed_in_pages(ask, make_person):
     for name in ("ann", "bob", "eve_x", "evelyn"):
         make_person(f"{name}@example.com", "")
     first = ask("GET", "?limit=3").json()
@@ -51,7 +51,7 @@ def test_users_are_listed_in_pages(ask: Ask, make_person: MakePerson) -> None:
     assert (added[0]["email"], added[0]["has_password"]) == ("new@example.com", False)
 
 
-def test_operator_manages_an_account(ask, browser, ann, within, field, owner_engine) -> None:
+def test_operator_manages_an_account(ask, browser, ann, within, field, owner_engine):
     with within(field.acme) as session:
         members.create_member(session, **whole(field.acme), email=EMAIL, role="auditor")
     mine = browser()
@@ -91,7 +91,7 @@ def test_operator_manages_an_account(ask, browser, ann, within, field, owner_eng
     assert link["token"] not in str(told)
 
 
-def test_account_reset_needs_the_target_permissions(ask, make_token, within, ann, field) -> None:
+def test_account_reset_needs_the_target_permissions(ask, make_token, within, ann, field):
     few = make_token(Owner(), "person.read", "person.manage")
     # The permission suffices to reset a user without permissions.
     assert ask("POST", f"/{ann.id}/password-link", {"mail": False}, token=few).status_code == 201
@@ -109,7 +109,7 @@ def test_account_reset_needs_the_target_permissions(ask, make_token, within, ann
     assert ask("DELETE", f"/{ann.id}/sessions", token=enough).status_code == 204
 
 
-def test_last_operator_stays_and_needs_a_confirmation(ask, browser, ann, make_person, within, owner_engine) -> None:
+def test_last_operator_stays_and_needs_a_confirmation(ask, browser, ann, make_person, within, owner_engine):
     with within(Owner()) as session:
         members.create_member(session, **whole(Owner()), email=EMAIL, role="platform-operator")
     with owner_engine.begin() as connection:

@@ -76,7 +76,7 @@ def seen(engine: Engine, scope: Scope, *tables: type) -> dict[str, int]:
         return {table.__tablename__: len(session.scalars(select(table)).all()) for table in tables}  # type: ignore[attr-defined]
 
 
-def test_user_sees_only_their_own_rows(app_engine: Engine, filled: dict[str, Person]) -> None:
+def test_user_sees_only_their_own_rows(app_engine, filled):
     for person in filled.values():
         assert set(seen(app_engine, PersonScope(person.id), *OWN).values()) == {1}
     assert set(seen(app_engine, PersonScope(filled["ann"].id), *SHARED).values()) == {0}
@@ -85,7 +85,7 @@ def test_user_sees_only_their_own_rows(app_engine: Engine, filled: dict[str, Per
     assert seen(app_engine, CredentialScope("0" * 16), *OWN)["password_links"] == 1
 
 
-def test_owner_sees_only_its_own_rows(app_engine: Engine, field: Field, filled: dict[str, Person]) -> None:
+def test_owner_sees_only_its_own_rows(app_engine, field, filled):
     for owner in (field.acme, field.bolt, field.alpha, field.foreign):
         assert set(seen(app_engine, scope_of(owner), *OWN).values()) == {0}
         assert set(seen(app_engine, scope_of(owner), *SHARED, SignIn).values()) == {1}
@@ -94,7 +94,7 @@ def test_owner_sees_only_its_own_rows(app_engine: Engine, field: Field, filled: 
         assert session.execute(update(SignIn).values(ended_at=utc_now())).rowcount == 0  # type: ignore[attr-defined]
 
 
-def test_rows_of_others_cannot_be_written(app_engine: Engine, field: Field, filled: dict[str, Person]) -> None:
+def test_rows_of_others_cannot_be_written(app_engine, field, filled):
     ann, bob = filled["ann"].id, filled["bob"].id
     made = {"public_id": "x" * 16, "secret_sha256": b"", "factors": [], "expires_at": utc_now()}
     with session_scope(scope_of(field.acme), engine=app_engine) as session:
@@ -117,13 +117,13 @@ def test_rows_of_others_cannot_be_written(app_engine: Engine, field: Field, fill
             session.execute(statement.inline())
 
 
-def test_counters_are_not_accessible(app_engine: Engine, filled: dict[str, Person]) -> None:
+def test_counters_are_not_accessible(app_engine, filled):
     for table in (SignInAttempt, SpentChallenge, AccountMail):
         with pytest.raises(ScopeViolation):
             seen(app_engine, PlatformScope(), table)
 
 
-def test_owner_requests_mails_only_for_its_members(app_engine: Engine, field: Field) -> None:
+def test_owner_requests_mails_only_for_its_members(app_engine, field):
     for scope, owner, kind, may in (
         (scope_of(field.acme), field.acme, "invitation", True),
         (scope_of(field.alpha), field.alpha, "invitation", True),
@@ -139,7 +139,7 @@ def test_owner_requests_mails_only_for_its_members(app_engine: Engine, field: Fi
             stack.enter_context(session_scope(scope, engine=app_engine)).execute(statement.inline())
 
 
-def test_user_writes_audit_entries_only_in_their_places(app_engine, field, filled, within) -> None:
+def test_user_writes_audit_entries_only_in_their_places(app_engine, field, filled, within):
     with within(field.acme) as session:
         members.create_member(session, **whole(field.acme), email="ann@example.com", role="auditor")
     for person, owner, may in (("ann", field.acme, True), ("ann", field.bolt, False), ("bob", field.acme, False)):

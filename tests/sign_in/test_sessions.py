@@ -2,15 +2,12 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, text
 
 from api.main import create_app
-from nac.models import Person
 from tests.api.app_server import serve_app, settings_of_public
-from tests.postgres import Database
 from tests.sign_in.authenticator import Authenticator
 from tests.sign_in.conftest import EMAIL, PASSWORD, Browser, code_of
 from tests.sign_in.test_sign_in import by_passkey, with_passkey, with_totp
@@ -35,14 +32,14 @@ def shift(owner_engine: Engine, **back: str) -> None:
     ],
     ids=str,
 )
-def test_sign_in_expires(browser: MakeBrowser, ann: Person, owner_engine: Engine, back, is_over: bool) -> None:
+def test_sign_in_expires(browser, ann, owner_engine, back, is_over):
     mine = browser()
     mine.sign_in()
     shift(owner_engine, **back)
     assert mine.ask("GET", "/me").status_code == (401 if is_over else 200)
 
 
-def test_browsers_are_listed_and_signed_out(browser: MakeBrowser, ann: Person, make_person) -> None:
+def test_browsers_are_listed_and_signed_out(browser, ann, make_person):
     mine, other, third = browser(), browser(), browser()
     for each in (mine, other, third):
         each.sign_in()
@@ -59,7 +56,7 @@ def test_browsers_are_listed_and_signed_out(browser: MakeBrowser, ann: Person, m
     assert mine.good("GET", "/me/sessions")["items"][0]["here"]
 
 
-def test_new_sign_in_replaces_the_session_secret(browser: MakeBrowser, ann: Person) -> None:
+def test_new_sign_in_replaces_the_session_secret(browser, ann):
     mine = browser()
     mine.cookies["admit"] = f"admitsession_{'a' * 16}_{'b' * 26}"
     mine.sign_in()
@@ -72,7 +69,7 @@ def test_new_sign_in_replaces_the_session_secret(browser: MakeBrowser, ann: Pers
     assert mine.refused("GET", "/me") == (401, "sign-in-over")
 
 
-def test_new_password_ends_all_other_browsers(browser: MakeBrowser, ann: Person) -> None:
+def test_new_password_ends_all_other_browsers(browser, ann):
     mine, other = browser(), browser()
     mine.sign_in()
     other.sign_in()
@@ -82,7 +79,7 @@ def test_new_password_ends_all_other_browsers(browser: MakeBrowser, ann: Person)
     assert other.refused("POST", "/sign-in", {"email": EMAIL, "password": PASSWORD}) == (401, "sign-in-refused")
 
 
-def test_account_changes_need_a_recent_confirmation(browser: MakeBrowser, ann: Person, owner_engine: Engine) -> None:
+def test_account_changes_need_a_recent_confirmation(browser, ann, owner_engine):
     mine, key = browser(), Authenticator()
     mine.sign_in()
     with_passkey(mine, key)
@@ -103,7 +100,7 @@ def test_account_changes_need_a_recent_confirmation(browser: MakeBrowser, ann: P
             mine.good("PUT", path, {"password": PASSWORD})
 
 
-def test_adding_a_second_factor_ends_pending_sign_ins(browser: MakeBrowser, ann: Person) -> None:
+def test_adding_a_second_factor_ends_pending_sign_ins(browser, ann):
     mine, other = browser(), browser()
     mine.sign_in()
     other.sign_in()
@@ -112,7 +109,7 @@ def test_adding_a_second_factor_ends_pending_sign_ins(browser: MakeBrowser, ann:
     assert mine.good("GET", "/me")["has_two_factors"]
 
 
-def test_concurrent_use_of_one_code_counts_once(browser: MakeBrowser, ann: Person) -> None:
+def test_concurrent_use_of_one_code_counts_once(browser, ann):
     mine, key = browser(), Authenticator(counts=False)
     mine.sign_in()
     with_passkey(mine, key)
@@ -146,16 +143,14 @@ def test_concurrent_use_of_one_code_counts_once(browser: MakeBrowser, ann: Perso
     ],
     ids=str,
 )
-def test_cross_site_requests_change_nothing(
-    browser: MakeBrowser, ann: Person, headers: dict[str, str], code: str
-) -> None:
+def test_cross_site_requests_change_nothing(browser, ann, headers, code):
     mine = browser()
     mine.sign_in()
     assert mine.refused("POST", "/sign-out", **headers) == (403, code)
     assert mine.good("GET", "/me")
 
 
-def test_cross_site_requests_sign_nobody_in(browser: MakeBrowser, ann: Person) -> None:
+def test_cross_site_requests_sign_nobody_in(browser, ann):
     body = {"email": EMAIL, "password": PASSWORD}
     mine = browser()
     mine.headers = {}
@@ -172,9 +167,7 @@ def test_cross_site_requests_sign_nobody_in(browser: MakeBrowser, ann: Person) -
         ("http://localhost:8460", "admit", {"httponly", "samesite=lax", "path=/"}),
     ],
 )
-def test_cookie_is_bound_to_this_host(
-    database: Database, tmp_path: Path, ann: Person, url: str, name: str, attributes: set[str]
-) -> None:
+def test_cookie_is_bound_to_this_host(database, tmp_path, ann, url, name, attributes):
     with serve_app(create_app(settings_of_public(database, tmp_path, ADMIT_PORTAL_URL=url))) as client:
         answer = client.post("/v1/sign-in", json={"email": EMAIL, "password": PASSWORD})
     assert answer.headers["cache-control"] == "no-store"

@@ -3,13 +3,11 @@
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import Engine
 
 from nac.accounts.people import service as people
 from nac.accounts.sign_in import links, passwords
 from nac.kit.clock import epoch_seconds
 from nac.kit.db import PersonScope, PlatformScope, get_process_engine, session_scope
-from nac.models import Person
 from tests.factories.tenancy import ACTOR
 from tests.sign_in.authenticator import Authenticator
 from tests.sign_in.conftest import EMAIL, PASSWORD, Browser, code_of
@@ -38,7 +36,7 @@ def by_passkey(mine: Browser, key: Authenticator, challenge: str | None = None) 
     return {"challenge": asked["challenge"], "credential": key.get(asked["options"])}
 
 
-def test_password_signs_in_without_other_factors(browser: MakeBrowser, ann: Person) -> None:
+def test_password_signs_in_without_other_factors(browser, ann):
     mine = browser()
     assert mine.refused("GET", "/me") == (401, "not-signed-in")
     assert mine.sign_in(f" {EMAIL.upper()} ".strip())["state"] == "signed-in"
@@ -48,7 +46,7 @@ def test_password_signs_in_without_other_factors(browser: MakeBrowser, ann: Pers
     assert mine.refused("GET", "/me") == (401, "not-signed-in")
 
 
-def test_app_code_is_the_second_step_and_works_once(browser: MakeBrowser, ann: Person) -> None:
+def test_app_code_is_the_second_step_and_works_once(browser, ann):
     first = browser()
     first.sign_in()
     secret = with_totp(first)
@@ -75,7 +73,7 @@ def test_app_code_is_the_second_step_and_works_once(browser: MakeBrowser, ann: P
     third.good("POST", "/sign-in/totp", {"challenge": again, "code": code_of(secret, at=at, steps=1)})
 
 
-def test_recovery_code_works_once(browser: MakeBrowser, ann: Person) -> None:
+def test_recovery_code_works_once(browser, ann):
     mine = browser()
     mine.sign_in()
     with_totp(mine)
@@ -94,7 +92,7 @@ def test_recovery_code_works_once(browser: MakeBrowser, ann: Person) -> None:
     assert other.refused("POST", "/sign-in/recovery-code", body) == (401, "sign-in-refused")
 
 
-def test_passkey_without_a_password_is_two_factors(browser: MakeBrowser, ann: Person) -> None:
+def test_passkey_without_a_password_is_two_factors(browser, ann):
     mine, key = browser(), Authenticator()
     mine.sign_in()
     with_passkey(mine, key)
@@ -110,7 +108,7 @@ def test_passkey_without_a_password_is_two_factors(browser: MakeBrowser, ann: Pe
     assert third.good("GET", "/me")["factors"] == ["passkey", "password"]
 
 
-def test_key_without_user_verification_is_second_factor_only(browser: MakeBrowser, ann: Person) -> None:
+def test_key_without_user_verification_is_second_factor_only(browser, ann):
     mine, key = browser(), Authenticator(verifies=False)
     mine.sign_in()
     with_passkey(mine, key)
@@ -120,7 +118,7 @@ def test_key_without_user_verification_is_second_factor_only(browser: MakeBrowse
     assert other.good("GET", "/me")["factors"] == ["password", "security-key"]
 
 
-def test_authenticator_response_works_once_at_this_server(browser: MakeBrowser, ann: Person) -> None:
+def test_authenticator_response_works_once_at_this_server(browser, ann):
     mine, key = browser(), Authenticator(counts=False)
     mine.sign_in()
     with_passkey(mine, key)
@@ -153,7 +151,7 @@ def test_authenticator_response_works_once_at_this_server(browser: MakeBrowser, 
         assert other.refused("POST", "/sign-in/passkey", body) == (401, "sign-in-refused"), credential
 
 
-def test_cloned_authenticator_is_detected(browser: MakeBrowser, ann: Person) -> None:
+def test_cloned_authenticator_is_detected(browser, ann):
     mine, key = browser(), Authenticator()
     mine.sign_in()
     with_passkey(mine, key)
@@ -163,7 +161,7 @@ def test_cloned_authenticator_is_detected(browser: MakeBrowser, ann: Person) -> 
     assert other.refused("POST", "/sign-in/passkey", by_passkey(other, key)) == (401, "sign-in-refused")
 
 
-def test_challenge_of_one_step_is_rejected_by_another(browser: MakeBrowser, ann: Person) -> None:
+def test_challenge_of_one_step_is_rejected_by_another(browser, ann):
     mine, key = browser(), Authenticator()
     mine.sign_in()
     with_passkey(mine, key)
@@ -179,9 +177,7 @@ def test_challenge_of_one_step_is_rejected_by_another(browser: MakeBrowser, ann:
     mine.good("POST", "/me/confirmation/passkey", body)
 
 
-def test_link_sets_a_password_once_and_ends_pending_sign_ins(
-    browser: MakeBrowser, ann: Person, app_engine: Engine
-) -> None:
+def test_link_sets_a_password_once_and_ends_pending_sign_ins(browser, ann, app_engine):
     mine = browser()
     mine.sign_in()
     with session_scope(PersonScope(ann.id), engine=app_engine) as session:
@@ -195,14 +191,14 @@ def test_link_sets_a_password_once_and_ends_pending_sign_ins(
     assert browser().sign_in(password=new)["state"] == "signed-in"
 
 
-def test_weak_password_keeps_the_link_valid(browser: MakeBrowser, ann: Person, app_engine: Engine) -> None:
+def test_weak_password_keeps_the_link_valid(browser, ann, app_engine):
     with session_scope(PersonScope(ann.id), engine=app_engine) as session:
         token = links.create_link(session, actor=ACTOR, person=ann).text
     assert browser().refused("POST", "/sign-in/new-password", {"token": token, "password": "short"})[0] == 422
     browser().good("POST", "/sign-in/new-password", {"token": token, "password": "another horse battery"})
 
 
-def test_new_password_ends_a_pending_sign_in(browser: MakeBrowser, ann: Person, app_engine: Engine) -> None:
+def test_new_password_ends_a_pending_sign_in(browser, ann, app_engine):
     mine = browser()
     mine.sign_in()
     secret = with_totp(mine)
@@ -213,7 +209,7 @@ def test_new_password_ends_a_pending_sign_in(browser: MakeBrowser, ann: Person, 
     assert other.refused("POST", "/sign-in/totp", body) == (401, "sign-in-refused")
 
 
-def test_disabled_user_is_signed_out_and_stays_out(browser: MakeBrowser, ann: Person, app_engine: Engine) -> None:
+def test_disabled_user_is_signed_out_and_stays_out(browser, ann, app_engine):
     mine, key = browser(), Authenticator()
     mine.sign_in()
     with_passkey(mine, key)
@@ -234,9 +230,7 @@ def test_disabled_user_is_signed_out_and_stays_out(browser: MakeBrowser, ann: Pe
 
 
 @pytest.mark.parametrize("email", ["nobody@example.com", "invited@example.com"])
-def test_response_does_not_reveal_accounts(
-    browser: MakeBrowser, ann: Person, make_person: Callable[..., Person], email: str
-) -> None:
+def test_response_does_not_reveal_accounts(browser, ann, make_person, email):
     make_person("invited@example.com", "")
     known = browser().ask("POST", "/sign-in", {"email": EMAIL, "password": "wrong"})
     other = browser().ask("POST", "/sign-in", {"email": email, "password": "wrong"})
@@ -246,9 +240,7 @@ def test_response_does_not_reveal_accounts(
     assert empty.content == known.content
 
 
-def test_work_does_not_reveal_accounts(
-    browser: MakeBrowser, make_person: Callable[..., Person], costs_in_use: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_work_does_not_reveal_accounts(browser, make_person, costs_in_use, monkeypatch):
     make_person("bea@example.com")
     hashed = []
     is_password = passwords.verify_password

@@ -29,7 +29,7 @@ __all__ = ["ann"]
 MakeBrowser = Callable[[], Browser]
 
 
-def test_code_of_one_msp_is_rejected_at_another(browser, set_up, ann, real_provider, certificates) -> None:
+def test_code_of_one_msp_is_rejected_at_another(browser, set_up, ann, real_provider, certificates):
     """Two MSPs use one provider, and the attacker has begun a sign-in at the second MSP."""
     acme, bolt = set_up(MSP, real_provider), set_up("/msps/bolt", real_provider)
     claims = {"email": EMAIL, "email_verified": True}
@@ -70,7 +70,7 @@ def _forged(claims: dict[str, object]) -> Iterator[str]:
     yield f"{head}.{_part(claims)}."
 
 
-def test_unsigned_tokens_sign_nobody_in(browser, set_up, ann, hostile) -> None:
+def test_unsigned_tokens_sign_nobody_in(browser, set_up, ann, hostile):
     sign_on = set_up(MSP, hostile.issuer)
     now = epoch_seconds()
     claims = {"iss": hostile.issuer, "aud": "admit", "sub": "1", "iat": now, "exp": now + 300, "email": EMAIL}
@@ -122,7 +122,7 @@ def endless(certificates: Certificates) -> Iterator[Callable[[bytes], str]]:
 
 
 @pytest.mark.parametrize("said", [b"{" + b" " * 60_000, b"{", b"X-Name: value\r\n"], ids=["huge", "slow", "headers"])
-def test_endless_provider_response_is_aborted(browser, set_up, endless, said, monkeypatch) -> None:
+def test_endless_provider_response_is_aborted(browser, set_up, endless, said, monkeypatch):
     monkeypatch.setattr(code_flow, "_TOTAL_SECONDS", 2.0)
     monkeypatch.setattr(code_flow, "_STEP_SECONDS", 1.0)
     sign_on = set_up(MSP, endless(said))

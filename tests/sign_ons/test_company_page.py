@@ -2,19 +2,16 @@
 
 import re
 
-import httpx
 import pytest
 
 from nac.core.access.owners import Owner
 from nac.kit.ids import MspId, TenantId
 from tests.factories.tenancy import Platform, make_tenant
-from tests.sign_ons.conftest import SECRET, HostileProvider, SetUp
+from tests.sign_ons.conftest import SECRET
 
 
 @pytest.mark.parametrize("name", ["acme", " ACME "])
-def test_slug_redirects_to_the_provider(
-    client: httpx.Client, set_up: SetUp, hostile: HostileProvider, name: str
-) -> None:
+def test_slug_redirects_to_the_provider(client, set_up, hostile, name):
     sign_on = set_up("/msps/acme", hostile.issuer)
     shown = client.get("/sign-in/company", params={"name": name})
     begin = f"/v1/sign-on/{sign_on['id']}/begin"
@@ -24,9 +21,7 @@ def test_slug_redirects_to_the_provider(
     assert (on.status_code, on.headers["location"].startswith(hostile.issuer)) == (303, True)
 
 
-def test_owner_without_sso_looks_like_an_unknown_one(
-    client: httpx.Client, set_up: SetUp, hostile: HostileProvider
-) -> None:
+def test_owner_without_sso_looks_like_an_unknown_one(client, set_up, hostile):
     set_up("/msps/acme", hostile.issuer)
     told = set()
     for name in ("bolt", "alpha", "nobody", "", "x" * 300, '"><script>'):
@@ -38,16 +33,14 @@ def test_owner_without_sso_looks_like_an_unknown_one(
 
 
 @pytest.mark.parametrize("path", ["/sign-in/company?name=%00", "/?after=%00", "/sign-in?x=%00", "/start/%00"])
-def test_invalid_slug_gets_an_error_page(client: httpx.Client, path: str) -> None:
+def test_invalid_slug_gets_an_error_page(client, path):
     shown = client.get(path)
     assert (shown.status_code, shown.headers["content-type"]) == (422, "text/html; charset=utf-8")
     assert "The text contains an invalid character." in shown.text or "NUL" in shown.text
     assert client.get("/v1/me?x=%00").headers["content-type"] == "application/problem+json"
 
 
-def test_tenant_is_found_if_the_same_named_msp_has_no_sso(
-    client, app_engine, field, make_token, hostile, certificates
-) -> None:
+def test_tenant_is_found_if_the_same_named_msp_has_no_sso(client, app_engine, field, make_token, hostile, certificates):
     assert field.acme.msp_id is not None
     tenant = make_tenant(app_engine, Platform(MspId(field.acme.msp_id), 0), "bolt")
     body = {
@@ -64,7 +57,7 @@ def test_tenant_is_found_if_the_same_named_msp_has_no_sso(
 
 
 @pytest.mark.parametrize("method", ["totp", "passkey", "nothing"])
-def test_rejected_second_factor_without_its_form_is_reported(client: httpx.Client, method: str) -> None:
+def test_rejected_second_factor_without_its_form_is_reported(client, method):
     headers = {"Origin": "https://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
     for given in ({}, {"challenge": "x", "code": "1"}):
         shown = client.post(f"/sign-in/{method}", data=given, headers=headers)

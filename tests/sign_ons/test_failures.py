@@ -5,17 +5,16 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import text
 
 from nac.accounts.people import service as people
 from nac.accounts.sign_in import failure_audit
 from nac.accounts.sign_ons import code_flow
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.outbound.tls import tls_context
-from tests.accounts.conftest import Field, Within
 from tests.factories.tenancy import ACTOR
 from tests.sign_in.conftest import EMAIL, Browser
-from tests.sign_ons.conftest import SECRET, Certificates, HostileProvider, SetUp, begin, by_hostile, return_to_admit
+from tests.sign_ons.conftest import SECRET, Certificates, begin, by_hostile, return_to_admit
 from tests.sign_ons.test_sign_on import MSP, ann, at_real_provider  # noqa: F401 -- fixtures
 
 MakeBrowser = Callable[[], Browser]
@@ -37,14 +36,8 @@ def real(certificates: Certificates, real_provider: str) -> Callable[[dict[str, 
 
 
 def test_provider_rejection_differs_from_provider_error(
-    browser: MakeBrowser,
-    set_up: SetUp,
-    ann,  # noqa: F811
-    real: Callable[..., str],
-    real_provider: str,
-    certificates: Certificates,
-    app_engine: Engine,
-) -> None:
+    browser, set_up, ann, real, real_provider, certificates, app_engine
+):
     sign_on, mine = set_up(MSP, real_provider), browser()
     with httpx.Client(verify=tls_context(certificates.authority), trust_env=False) as there:
         asked = begin(mine, sign_on)
@@ -96,15 +89,7 @@ def test_provider_rejection_differs_from_provider_error(
         ("<script>", (403, "provider-denied")),
     ],
 )
-def test_provider_error_response_is_reported(
-    client: httpx.Client,
-    browser: MakeBrowser,
-    set_up: SetUp,
-    ann,  # noqa: F811
-    hostile: HostileProvider,
-    error: str,
-    expected: tuple[int, str],
-) -> None:
+def test_provider_error_response_is_reported(client, browser, set_up, ann, hostile, error, expected):
     sign_on, mine = set_up(MSP, hostile.issuer), browser()
     state = begin(mine, sign_on)["state"]
     assert status_and_code(return_to_admit(mine, sign_on, state, "", error=error)) == expected
@@ -117,12 +102,7 @@ def test_provider_error_response_is_reported(
     assert 'href="/sign-in"' in shown.text
 
 
-def test_page_that_began_the_sign_in_gets_the_error_code(
-    browser: MakeBrowser,
-    set_up: SetUp,
-    ann,  # noqa: F811
-    hostile: HostileProvider,
-) -> None:
+def test_page_that_began_the_sign_in_gets_the_error_code(browser, set_up, ann, hostile):
     sign_on, mine = set_up(MSP, hostile.issuer), browser()
     path = f"/sign-on/{sign_on['id']}/begin"
     answer = mine.ask("GET", f"{path}?on_error=/sign-in%3Ftab=a")
@@ -143,16 +123,7 @@ def test_page_that_began_the_sign_in_gets_the_error_code(
         assert mine.ask("GET", f"{path}?on_error={elsewhere}").status_code == 422
 
 
-def test_owner_sees_the_failure_once(
-    browser: MakeBrowser,
-    set_up: SetUp,
-    ann,  # noqa: F811
-    hostile: HostileProvider,
-    worker_engine: Engine,
-    owner_engine: Engine,
-    field: Field,
-    within: Within,
-) -> None:
+def test_owner_sees_the_failure_once(browser, set_up, ann, hostile, worker_engine, owner_engine, field, within):
     sign_on = set_up(MSP, hostile.issuer)
     hostile.claims = {"email": "nobody@example.com"}
     for _ in range(3):

@@ -43,7 +43,7 @@ def hang(all_places: ProviderLimits, stack: ExitStack, owner: str, *, times: int
     return times
 
 
-def test_hanging_providers_leave_slots_for_others(all_places: ProviderLimits) -> None:
+def test_hanging_providers_leave_slots_for_others(all_places):
     ask(all_places, "good")
     with ExitStack() as stack:
         assert [hang(all_places, stack, f"evil{n}", times=4) for n in range(6)] == [1, 1, 1, 1, 0, 0]
@@ -56,7 +56,7 @@ def test_hanging_providers_leave_slots_for_others(all_places: ProviderLimits) ->
     ask(all_places, "new")
 
 
-def test_shared_provider_host_has_a_limit(all_places: ProviderLimits) -> None:
+def test_shared_provider_host_has_a_limit(all_places):
     for number in range(4):
         ask(all_places, f"owner{number}")
     with ExitStack() as stack:
@@ -66,7 +66,7 @@ def test_shared_provider_host_has_a_limit(all_places: ProviderLimits) -> None:
             ask(all_places, "owner5")
 
 
-def test_failing_provider_backs_off_without_affecting_others(all_places: ProviderLimits, clock: Clock) -> None:
+def test_failing_provider_backs_off_without_affecting_others(all_places, clock):
     pauses = []
     for number in range(10):
         with pytest.raises(Unavailable):
@@ -84,7 +84,7 @@ def test_failing_provider_backs_off_without_affecting_others(all_places: Provide
     assert pauses == [0, 0, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
-def test_hanging_provider_after_success_has_one_slot(all_places: ProviderLimits) -> None:
+def test_hanging_provider_after_success_has_one_slot(all_places):
     ask(all_places, "evil", host="evil.example")
     with pytest.raises(Unavailable):
         ask(all_places, "evil", fails=Unavailable("it hangs"), host="evil.example")

@@ -14,14 +14,11 @@ from nac.accounts.sign_ons import code_flow
 from nac.kit.clock import epoch_seconds
 from nac.kit.outbound.tls import tls_context
 from tests.accounts.conftest import Field, Within, whole
-from tests.api.v1.conftest import MakeToken
 from tests.sign_in.conftest import EMAIL, Browser
 from tests.sign_ons.conftest import (
     KEY,
     SECRET,
     Certificates,
-    HostileProvider,
-    SetUp,
     begin,
     by_hostile,
     return_to_admit,
@@ -50,9 +47,7 @@ def at_real_provider(asked: dict[str, str], certificates: Certificates, subject:
     return answer.headers["location"]
 
 
-def test_real_provider_signs_a_member_in(
-    browser: MakeBrowser, set_up: SetUp, ann, real_provider: str, certificates: Certificates
-) -> None:
+def test_real_provider_signs_a_member_in(browser, set_up, ann, real_provider, certificates):
     sign_on = set_up(MSP, real_provider)
     mine = browser()
     asked = begin(mine, sign_on, "/acme/endpoints")
@@ -71,9 +66,7 @@ def test_real_provider_signs_a_member_in(
     assert again.ask("GET", path).status_code in (401, 403, 503)
 
 
-def test_provider_verifies_pkce(
-    browser: MakeBrowser, set_up: SetUp, ann, real_provider: str, certificates: Certificates
-) -> None:
+def test_provider_verifies_pkce(browser, set_up, ann, real_provider, certificates):
     """An attacker uses a stolen code in the attacker's own sign-in."""
     sign_on = set_up(MSP, real_provider)
     mine, thief = browser(), browser()
@@ -84,9 +77,7 @@ def test_provider_verifies_pkce(
     assert thief.refused("GET", "/me")[0] == 401
 
 
-def test_provider_of_one_owner_reaches_no_other(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider, field: Field
-) -> None:
+def test_provider_of_one_owner_reaches_no_other(browser, set_up, ann, hostile, field):
     own = browser()
     own.sign_in()
     assert {each["slug"] for each in own.good("GET", "/me/places")["items"]} == {
@@ -126,9 +117,7 @@ _OF_THE_ACCOUNT = (
 )
 
 
-def test_provider_sign_in_cannot_change_the_account(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider
-) -> None:
+def test_provider_sign_in_cannot_change_the_account(browser, set_up, ann, hostile):
     own = browser()
     own.sign_in()
     mine = browser()
@@ -163,9 +152,7 @@ _WRONG_CLAIMS: tuple[dict[str, object], ...] = (
 )
 
 
-def test_token_with_invalid_claims_is_rejected(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider
-) -> None:
+def test_token_with_invalid_claims_is_rejected(browser, set_up, ann, hostile):
     sign_on = set_up(MSP, hostile.issuer)
     mine = browser()
     for changed in _WRONG_CLAIMS:
@@ -179,9 +166,7 @@ def test_token_with_invalid_claims_is_rejected(
     assert mine.refused("GET", "/me")[0] == 401
 
 
-def test_unsigned_or_foreign_token_is_rejected(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider
-) -> None:
+def test_unsigned_or_foreign_token_is_rejected(browser, set_up, ann, hostile):
     sign_on = set_up(MSP, hostile.issuer)
     other = rsa.generate_private_key(65537, 2048)
     for sign in (
@@ -197,9 +182,7 @@ def test_unsigned_or_foreign_token_is_rejected(
         assert by_hostile(browser(), sign_on, hostile).status_code == 403
 
 
-def test_userinfo_email_needs_the_same_subject(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider
-) -> None:
+def test_userinfo_email_needs_the_same_subject(browser, set_up, ann, hostile):
     sign_on = set_up(MSP, hostile.issuer)
     hostile.without = ("email", "email_verified")
     for subject, verified, expected in (("1", True, 303), ("2", True, 403), ("1", False, 403)):
@@ -207,9 +190,7 @@ def test_userinfo_email_needs_the_same_subject(
         assert by_hostile(browser(), sign_on, hostile).status_code == expected
 
 
-def test_response_is_bound_to_its_browser_and_provider(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider
-) -> None:
+def test_response_is_bound_to_its_browser_and_provider(browser, set_up, ann, hostile):
     acme, bolt = set_up(MSP, hostile.issuer), set_up("/msps/bolt", hostile.issuer)
     mine = browser()
     asked = begin(mine, acme)
@@ -228,7 +209,7 @@ def test_response_is_bound_to_its_browser_and_provider(
     assert challenge == asked["code_challenge"]
 
 
-def test_endpoint_with_a_query_keeps_it(browser: MakeBrowser, set_up: SetUp, hostile: HostileProvider) -> None:
+def test_endpoint_with_a_query_keeps_it(browser, set_up, hostile):
     endpoint = f"{hostile.issuer}/authorize?tenant=a%26b&empty="
     hostile.discovery = {"authorization_endpoint": endpoint}
     asked = begin(browser(), set_up(MSP, hostile.issuer))
@@ -236,9 +217,7 @@ def test_endpoint_with_a_query_keeps_it(browser: MakeBrowser, set_up: SetUp, hos
     assert (asked["tenant"], asked["response_type"]) == ("a&b", "code")
 
 
-def test_provider_with_iss_support_must_send_it(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider
-) -> None:
+def test_provider_with_iss_support_must_send_it(browser, set_up, ann, hostile):
     hostile.discovery = {"authorization_response_iss_parameter_supported": True}
     assert by_hostile(browser(), set_up(MSP, hostile.issuer), hostile).status_code == 403
 
@@ -252,7 +231,7 @@ _WRONG_DISCOVERIES: tuple[dict[str, object], ...] = (
 )
 
 
-def test_provider_error_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider) -> None:
+def test_provider_error_signs_nobody_in(browser, set_up, ann, hostile):
     sign_on = set_up(MSP, hostile.issuer)
     mine = browser()
     for discovery in _WRONG_DISCOVERIES:
@@ -269,7 +248,7 @@ def test_provider_error_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, ann
         assert answer.json()["detail"] == "The provider is unavailable or sent an invalid response.", discovery
 
 
-def test_redirect_to_another_site_is_rejected(browser: MakeBrowser, set_up: SetUp, hostile: HostileProvider) -> None:
+def test_redirect_to_another_site_is_rejected(browser, set_up, hostile):
     sign_on = set_up(MSP, hostile.issuer)
     for to in [
         "https://elsewhere.example",
@@ -284,9 +263,7 @@ def test_redirect_to_another_site_is_rejected(browser: MakeBrowser, set_up: SetU
         assert browser().ask("GET", f"/sign-on/{sign_on['id']}/begin?{query}").status_code == 422, to
 
 
-def test_auto_join_rule_adds_a_member_only_there(
-    browser: MakeBrowser, set_up: SetUp, within: Within, field: Field, hostile: HostileProvider
-) -> None:
+def test_auto_join_rule_adds_a_member_only_there(browser, set_up, within, field, hostile):
     joins = [
         {"role": "msp-technician", "group": "it", "tenants": ["alpha"]},
         {"role": "auditor", "domain": "corp.example"},
@@ -312,9 +289,7 @@ def test_auto_join_rule_adds_a_member_only_there(
         assert not members.list_members(session, owner=field.bolt)
 
 
-def test_subject_stays_bound_to_its_user_and_address(
-    browser: MakeBrowser, set_up: SetUp, ann, within: Within, field: Field, hostile: HostileProvider
-) -> None:
+def test_subject_stays_bound_to_its_user_and_address(browser, set_up, ann, within, field, hostile):
     sign_on = set_up(MSP, hostile.issuer)
     assert by_hostile(browser(), sign_on, hostile).status_code == 303
     hostile.claims = {"email": "ann.married@example.com"}
@@ -334,9 +309,7 @@ def test_subject_stays_bound_to_its_user_and_address(
     assert by_hostile(browser(), sign_on, hostile).status_code == 403
 
 
-def test_provider_sign_in_does_not_replace_another_user(
-    browser: MakeBrowser, set_up: SetUp, ann, make_person, hostile: HostileProvider
-) -> None:
+def test_provider_sign_in_does_not_replace_another_user(browser, set_up, ann, make_person, hostile):
     make_person("bob@example.com")
     sign_on, mine = set_up(MSP, hostile.issuer), browser()
     mine.sign_in("bob@example.com")
@@ -352,9 +325,7 @@ def test_provider_sign_in_does_not_replace_another_user(
     assert mine.good("GET", "/me")["email"] == EMAIL
 
 
-def test_provider_reports_whether_two_factors_were_used(
-    browser, set_up, ann, hostile, client, make_token, field
-) -> None:
+def test_provider_reports_whether_two_factors_were_used(browser, set_up, ann, hostile, client, make_token, field):
     sign_on = set_up(MSP, hostile.issuer)
     headers = {"Authorization": f"Bearer {make_token(field.acme)}"}
     assert client.put("/v1/msps/acme/sign-in-rules", json={"two_factors": True}, headers=headers).status_code == 200
@@ -369,7 +340,7 @@ def test_provider_reports_whether_two_factors_were_used(
     assert mine.ask("GET", "/tenants/alpha").status_code == 200
 
 
-def test_owner_lists_and_ends_its_provider_sign_ins(browser, set_up, ann, hostile, client, make_token, field) -> None:
+def test_owner_lists_and_ends_its_provider_sign_ins(browser, set_up, ann, hostile, client, make_token, field):
     own, mine = browser(), browser()
     own.sign_in()
     by_hostile(mine, set_up(MSP, hostile.issuer), hostile)
@@ -388,9 +359,7 @@ def test_owner_lists_and_ends_its_provider_sign_ins(browser, set_up, ann, hostil
     assert own.ask("GET", "/me").status_code == 200
 
 
-def test_sso_setup_needs_all_permissions_and_hides_the_secret(
-    client: httpx.Client, set_up: SetUp, hostile: HostileProvider, make_token: MakeToken, field: Field
-) -> None:
+def test_sso_setup_needs_all_permissions_and_hides_the_secret(client, set_up, hostile, make_token, field):
     body = {"issuer": hostile.issuer, "client_id": "admit", "client_secret": "x"}
     few = {"Authorization": f"Bearer {make_token(field.acme, 'sign-on.manage', 'member.manage')}"}
     assert client.put("/v1/msps/acme/sign-on", json=body, headers=few).json()["code"] == "permission-missing"
@@ -413,9 +382,7 @@ def test_sso_setup_needs_all_permissions_and_hides_the_secret(
     )
 
 
-def test_client_secret_is_sent_as_rfc_6749_specifies(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider
-) -> None:
+def test_client_secret_is_sent_as_rfc_6749_specifies(browser, set_up, ann, hostile):
     by_hostile(browser(), set_up(MSP, hostile.issuer), hostile)
     kind, _, shown = hostile.forms[-1]["authorization"].partition(" ")
     client_id, secret = b64decode(shown).decode().split(":")

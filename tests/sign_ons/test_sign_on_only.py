@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import httpx
 import pytest
 
 from api.main import create_app
@@ -10,10 +9,8 @@ from nac.accounts.members import service as members
 from nac.core.access.owners import Owner
 from tests.accounts.conftest import Field, Within, whole
 from tests.api.app_server import serve_app, settings_of_public
-from tests.api.v1.conftest import MakeToken
-from tests.postgres import Database
 from tests.sign_in.conftest import EMAIL, Browser, code_of
-from tests.sign_ons.conftest import HostileProvider, SetUp, begin, by_hostile, return_to_admit
+from tests.sign_ons.conftest import HostileProvider, begin, by_hostile, return_to_admit
 
 MakeBrowser = Callable[[], Browser]
 MSP = "/msps/acme"
@@ -40,9 +37,7 @@ def sign_in_through_provider(mine: Browser, sign_on: dict, hostile: HostileProvi
     mine.good("GET", place)
 
 
-def test_sso_only_takes_effect_after_one_successful_sign_in(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider, within: Within, field: Field
-) -> None:
+def test_sso_only_takes_effect_after_one_successful_sign_in(browser, set_up, ann, hostile, within, field):
     own = browser()
     own.sign_in()
     assert own.good("GET", RULES) == {"two_factors": False, "sign_on_only": False, "local_account": None}
@@ -78,9 +73,7 @@ def test_sso_only_takes_effect_after_one_successful_sign_in(
     own.good("GET", MSP)
 
 
-def test_break_glass_account_signs_in_with_two_factors(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider, client: httpx.Client, make_token: MakeToken
-) -> None:
+def test_break_glass_account_signs_in_with_two_factors(browser, set_up, ann, hostile, client, make_token):
     bob, mine = browser(), browser()
     bob.sign_in("bob@example.com")
     named = ONLY | {"local_account": "bob@example.com"}
@@ -105,9 +98,7 @@ def test_break_glass_account_signs_in_with_two_factors(
     assert bob.refused("GET", MSP) == (403, "sign-on-needed")
 
 
-def test_tenant_rule_applies_only_to_its_own_members(
-    browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider, client: httpx.Client, make_token: MakeToken
-) -> None:
+def test_tenant_rule_applies_only_to_its_own_members(browser, set_up, ann, hostile, client, make_token):
     sign_on = set_up("/tenants/alpha", hostile.issuer)
     mine, bob = browser(), browser()
     sign_in_through_provider(mine, sign_on, hostile, "/tenants/alpha")
@@ -119,7 +110,7 @@ def test_tenant_rule_applies_only_to_its_own_members(
     assert (platform.status_code, platform.json()["place"]) == (422, "sign_on_only")
 
 
-def test_attacker_callback_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, ann, hostile: HostileProvider) -> None:
+def test_attacker_callback_signs_nobody_in(browser, set_up, ann, hostile):
     """Login CSRF: a signed-out browser opens the attacker's callback URL."""
     sign_on = set_up(MSP, hostile.issuer)
     attacker, fresh, waiting = browser(), browser(), browser()
@@ -135,7 +126,7 @@ def test_attacker_callback_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, 
     assert not hostile.forms
 
 
-def test_cross_site_page_cannot_begin_a_sign_in(client: httpx.Client, set_up: SetUp, hostile: HostileProvider) -> None:
+def test_cross_site_page_cannot_begin_a_sign_in(client, set_up, hostile):
     sign_on = set_up(MSP, hostile.issuer)
     path = f"/v1/sign-on/{sign_on['id']}/begin?next=/x"
     for site in ("cross-site", "same-site"):
@@ -148,9 +139,7 @@ def test_cross_site_page_cannot_begin_a_sign_in(client: httpx.Client, set_up: Se
         assert client.get(path, headers={"Sec-Fetch-Site": site}).status_code == 303
 
 
-def test_state_cookie_is_bound_to_this_host(
-    database: Database, tmp_path, set_up: SetUp, hostile: HostileProvider
-) -> None:
+def test_state_cookie_is_bound_to_this_host(database, tmp_path, set_up, hostile):
     sign_on = set_up(MSP, hostile.issuer)
     settings = settings_of_public(
         database,

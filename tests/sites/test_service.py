@@ -32,17 +32,17 @@ def session(app_engine: Engine, tenant_id: TenantId) -> Iterator[Session]:
         yield session
 
 
-def test_taken_slug_is_rejected(session: Session, tenant_id: TenantId) -> None:
+def test_taken_slug_is_rejected(session, tenant_id):
     with pytest.raises(AlreadyExists):
         sites.create_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main")
 
 
-def test_unknown_policy_is_rejected(session: Session, tenant_id: TenantId) -> None:
+def test_unknown_policy_is_rejected(session, tenant_id):
     with pytest.raises(NotFound, match="policy"):
         site_settings.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="main", policy_id=uuid4())
 
 
-def test_site_with_a_nas_cannot_be_deleted(session: Session, tenant_id: TenantId) -> None:
+def test_site_with_a_nas_cannot_be_deleted(session, tenant_id):
     who = {"actor": ACTOR, "tenant_id": tenant_id}
     site = sites.create_site(session, **who, slug="berlin")
     nases.create_nas(session, **who, site_id=site.id, name="core", seal=seal, identifier="core-1")
@@ -61,9 +61,7 @@ def test_site_with_a_nas_cannot_be_deleted(session: Session, tenant_id: TenantId
     ],
     ids=["goes on", "stopped", "silent for days"],
 )
-def test_site_with_a_live_session_cannot_be_deleted(
-    session: Session, owner_engine: Engine, tenant_id: TenantId, session_row: dict[str, object], stays: bool
-) -> None:
+def test_site_with_a_live_session_cannot_be_deleted(session, owner_engine, tenant_id, session_row, stays):
     who = {"actor": ACTOR, "tenant_id": tenant_id}
     site = sites.create_site(session, **who, slug="berlin")
     with Session(owner_engine) as owner, owner.begin():

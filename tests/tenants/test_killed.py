@@ -67,9 +67,7 @@ def killed_creations(platform: Platform, database: Database) -> Iterator[str]:
             yield slug
 
 
-def test_interrupted_creation_leaves_no_tenant_or_completes(
-    roomy: Platform, database: Database, app_engine: Engine, worker_engine: Engine, owner_engine: Engine
-) -> None:
+def test_interrupted_creation_leaves_no_tenant_or_completes(roomy, database, app_engine, worker_engine, owner_engine):
     seen = []
     for slug in killed_creations(roomy, database):
         with Session(owner_engine) as session:
@@ -98,9 +96,7 @@ def moved(roomy: Platform, app_engine: Engine, cell_engine: Engine, owner_engine
     return tenant_id
 
 
-def test_interrupted_move_step_is_done_or_not(
-    moved: TenantId, database: Database, app_engine: Engine, owner_engine: Engine
-) -> None:
+def test_interrupted_move_step_is_done_or_not(moved, database, app_engine, owner_engine):
     given = {"actor": ACTOR, "tenant_id": moved}
     steps = (
         ("prepared", lambda session: moves.prepare_move(session, cell="cell-2", sealer=SEALER, **given)),

@@ -22,7 +22,7 @@ def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
     return make_platform(app_engine, cell_engine, slots=2)
 
 
-def test_new_tenant_has_a_slot_and_a_default_site(app_engine: Engine, platform: Platform) -> None:
+def test_new_tenant_has_a_slot_and_a_default_site(app_engine, platform):
     tenant = make_tenant(app_engine, platform, "alpha")
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         slot = cells.require_slot(session, tenant_id=tenant.id)
@@ -33,14 +33,14 @@ def test_new_tenant_has_a_slot_and_a_default_site(app_engine: Engine, platform: 
     assert tenant.status == "active"
 
 
-def test_new_tenant_offers_only_methods_without_known_risk(app_engine: Engine, platform: Platform) -> None:
+def test_new_tenant_offers_only_methods_without_known_risk(app_engine, platform):
     tenant = make_tenant(app_engine, platform, "alpha")
     assert tenant.methods == list(DEFAULT_METHODS)
     assert "peap-mschapv2" not in tenant.methods
     assert tenant.tls_versions == ["1.2", "1.3"]
 
 
-def test_partial_method_change_is_audited(app_engine: Engine, platform: Platform) -> None:
+def test_partial_method_change_is_audited(app_engine, platform):
     tenant_id = make_tenant(app_engine, platform, "alpha").id
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
 
@@ -61,17 +61,13 @@ def test_partial_method_change_is_audited(app_engine: Engine, platform: Platform
 
 @pytest.mark.parametrize("column", ["methods", "tls_versions"])
 @pytest.mark.parametrize("value", [[], ["no-such"], [None], ["1.1"], ["mab", "no-such"]])
-def test_database_rejects_unknown_methods(
-    app_engine: Engine, platform: Platform, column: str, value: list[str]
-) -> None:
+def test_database_rejects_unknown_methods(app_engine, platform, column, value):
     tenant_id = make_tenant(app_engine, platform, "alpha").id
     with pytest.raises(InvalidInput), session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         session.execute(update(Tenant).values({column: value}))
 
 
-def test_tenants_go_to_the_cell_with_most_free_slots(
-    app_engine: Engine, cell_engine: Engine, platform: Platform
-) -> None:
+def test_tenants_go_to_the_cell_with_most_free_slots(app_engine, cell_engine, platform):
     other = make_cell(cell_engine, name="cell-2", slots=3, first_port=19120)
     chosen = []
     for slug in ("alpha", "bravo", "charlie"):
@@ -81,7 +77,7 @@ def test_tenants_go_to_the_cell_with_most_free_slots(
     assert chosen == [other, platform.cell_id, other]
 
 
-def test_concurrent_creations_take_different_slots(app_engine: Engine, platform: Platform) -> None:
+def test_concurrent_creations_take_different_slots(app_engine, platform):
     with (
         session_scope(PlatformScope(), engine=app_engine) as first,
         session_scope(PlatformScope(), engine=app_engine) as second,
@@ -93,12 +89,12 @@ def test_concurrent_creations_take_different_slots(app_engine: Engine, platform:
 
 
 @pytest.mark.parametrize("slug", ["", "Alpha", "-alpha", "alpha-", "al pha", "a" * 64, "al_pha", "älpha"])
-def test_slug_that_is_no_dns_label_is_rejected(app_engine: Engine, platform: Platform, slug: str) -> None:
+def test_slug_that_is_no_dns_label_is_rejected(app_engine, platform, slug):
     with pytest.raises(InvalidInput, match="slug"):
         make_tenant(app_engine, platform, slug)
 
 
-def test_suspending_a_tenant_being_deleted_is_rejected(app_engine: Engine, platform: Platform) -> None:
+def test_suspending_a_tenant_being_deleted_is_rejected(app_engine, platform):
     tenant_id = make_tenant(app_engine, platform, "alpha").id
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id)
@@ -109,7 +105,7 @@ def test_suspending_a_tenant_being_deleted_is_rejected(app_engine: Engine, platf
         tenants.suspend_tenant(session, actor=ACTOR, tenant_id=tenant_id)
 
 
-def test_purge_deletes_rows_retires_slot_and_keeps_audit(app_engine: Engine, platform: Platform) -> None:
+def test_purge_deletes_rows_retires_slot_and_keeps_audit(app_engine, platform):
     alpha, bravo = (make_tenant(app_engine, platform, slug) for slug in ("alpha", "bravo"))
     for tenant in (alpha, bravo):
         with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
@@ -131,7 +127,7 @@ def test_purge_deletes_rows_retires_slot_and_keeps_audit(app_engine: Engine, pla
             assert len(session.scalars(select(Endpoint)).all()) == count
 
 
-def test_purge_of_an_undeleted_tenant_is_rejected(app_engine: Engine, platform: Platform) -> None:
+def test_purge_of_an_undeleted_tenant_is_rejected(app_engine, platform):
     tenant_id = make_tenant(app_engine, platform, "alpha").id
     with (
         pytest.raises(Conflict, match="Delete the tenant first"),
@@ -140,7 +136,7 @@ def test_purge_of_an_undeleted_tenant_is_rejected(app_engine: Engine, platform: 
         tenant_purge.purge_tenant(session, actor=ACTOR, tenant_id=tenant_id)
 
 
-def test_msp_sees_and_enters_only_its_own_tenants(app_engine: Engine, platform: Platform) -> None:
+def test_msp_sees_and_enters_only_its_own_tenants(app_engine, platform):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         other = Platform(msps.create_msp(session, actor=ACTOR, slug="other").id, platform.cell_id)
     mine, theirs = make_tenant(app_engine, platform, "alpha"), make_tenant(app_engine, other, "bravo")
@@ -154,7 +150,7 @@ def test_msp_sees_and_enters_only_its_own_tenants(app_engine: Engine, platform: 
         assert session.get(Tenant, mine.id) is None
 
 
-def test_tenant_scope_cannot_enter_another_tenant(app_engine: Engine, platform: Platform) -> None:
+def test_tenant_scope_cannot_enter_another_tenant(app_engine, platform):
     alpha, bravo = (make_tenant(app_engine, platform, slug) for slug in ("alpha", "bravo"))
     with session_scope(TenantScope(TenantId(alpha.id)), engine=app_engine) as session, pytest.raises(ScopeViolation):
         enter_tenant(session, bravo.id)

@@ -1,7 +1,6 @@
 """A browser gets an error page with a sentence and a link. A program gets a problem document."""
 
 import re
-from pathlib import Path
 from urllib.parse import urljoin
 
 import httpx
@@ -11,8 +10,7 @@ from api.main import create_app
 from api.start import sign_in_routes as start_routes
 from nac.accounts.sign_in.secret_texts import LinkText
 from tests.api.app_server import serve_app, settings_of_public
-from tests.postgres import Database
-from tests.trials.test_start_page import Start, start
+from tests.trials.test_start_page import start
 
 __all__ = ["start"]
 
@@ -39,14 +37,14 @@ def page_parts(answer: httpx.Response) -> tuple[int, str, list[str]]:
         ("/sign-in/totp", 405, ["/"]),
     ],
 )
-def test_unknown_page_links_onward(start: Start, path: str, status: int, ways: list[str]) -> None:
+def test_unknown_page_links_onward(start, path, status, ways):
     found, sentence, to = page_parts(start.api.get(path, headers=BROWSER))
     assert (found, to) == (status, ways)
     assert sentence.endswith(".")
 
 
 @pytest.mark.parametrize("path", ["/v1/nowhere", "/v1/me", "/openapi.json/x"])
-def test_programs_and_the_api_get_problems(start: Start, path: str) -> None:
+def test_programs_and_the_api_get_problems(start, path):
     with httpx.Client(transport=start.api._transport, base_url="http://api") as nobody:
         assert nobody.get(path, headers=BROWSER).headers["content-type"] == "application/problem+json"
         assert nobody.get("/start/alpha/nope").headers["content-type"] == "application/problem+json"
@@ -56,9 +54,7 @@ def _wrong(*args: object, **kwargs: object) -> object:
     raise RuntimeError("password=hunter2")
 
 
-def test_internal_error_page_reveals_nothing(
-    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_internal_error_page_reveals_nothing(database, tmp_path, monkeypatch):
     monkeypatch.setattr(start_routes, "find_company_sign_on", _wrong)
     with serve_app(create_app(settings_of_public(database, tmp_path))) as client:
         answer = client.get("/sign-in/company?name=a")
@@ -67,7 +63,7 @@ def test_internal_error_page_reveals_nothing(
     assert "hunter2" not in answer.text
 
 
-def test_database_outage_and_rate_limit_are_pages(database: Database, tmp_path: Path) -> None:
+def test_database_outage_and_rate_limit_are_pages(database, tmp_path):
     nowhere = f"postgresql://admit_app@/admit?host={tmp_path}"
     limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "2"}
     with serve_app(create_app(settings_of_public(database, tmp_path, ADMIT_DATABASE_URL=nowhere, **limits))) as client:
@@ -83,7 +79,7 @@ def test_database_outage_and_rate_limit_are_pages(database: Database, tmp_path: 
 
 
 @pytest.mark.parametrize("path", ["//evil.example/", "///evil.example", "/%5Cevil.example/"])
-def test_retry_link_stays_on_this_site(database: Database, tmp_path: Path, path: str) -> None:
+def test_retry_link_stays_on_this_site(database, tmp_path, path):
     limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "1"}
     with serve_app(create_app(settings_of_public(database, tmp_path, **limits))) as client:
         client.get("/nowhere")
@@ -104,12 +100,12 @@ def test_retry_link_stays_on_this_site(database: Database, tmp_path: Path, path:
         ("*/*", False),
     ],
 )
-def test_error_page_is_sent_only_if_html_is_accepted(start: Start, accept: str, is_page: bool) -> None:
+def test_error_page_is_sent_only_if_html_is_accepted(start, accept, is_page):
     answer = start.api.get("/nowhere", headers={"Accept": accept})
     assert answer.headers["content-type"].startswith("text/html" if is_page else "application/problem+json")
 
 
-def test_error_page_gives_no_api_instructions(start: Start) -> None:
+def test_error_page_gives_no_api_instructions(start):
     status, sentence, _ = page_parts(
         start.api.post("/start/alpha/self-test", data={"csrf": "another"}, headers=BROWSER)
     )

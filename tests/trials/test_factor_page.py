@@ -4,7 +4,7 @@ import re
 from datetime import timedelta
 
 import httpx
-from sqlalchemy import Engine, update
+from sqlalchemy import update
 
 from nac.accounts.sign_in import rules
 from nac.core.access.owners import Owner
@@ -26,7 +26,7 @@ def _post(start: Start, path: str, **given: str) -> httpx.Response:
     return start.api.post(path, data=given | {"csrf_token": start.csrf_token})
 
 
-def test_required_second_factor_is_added_on_the_page(start: Start, app_engine: Engine) -> None:
+def test_required_second_factor_is_added_on_the_page(start, app_engine):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         owner = Owner(tenant_id=TenantId(tenants.require_by_slug(session, slug=start.slug).id))
         rules.update_rule(session, actor=ACTOR, owner=owner, two_factors=True, by=None)
@@ -53,14 +53,14 @@ def test_required_second_factor_is_added_on_the_page(start: Start, app_engine: E
     assert 'action="/sign-in/totp"' in asked.text
 
 
-def test_old_sign_in_must_be_renewed_first(start: Start, app_engine: Engine) -> None:
+def test_old_sign_in_must_be_renewed_first(start, app_engine):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         session.execute(update(SignIn).values(confirmed_at=SignIn.confirmed_at - timedelta(minutes=11)))
     refused = _post(start, _PAGE)
     assert (refused.status_code, '<a href="/sign-in">' in refused.text) == (403, True)
 
 
-def test_cross_site_page_cannot_add_an_app(start: Start) -> None:
+def test_cross_site_page_cannot_add_an_app(start):
     for path in (_PAGE, f"{_PAGE}/code"):
         assert start.api.post(path, data={"csrf_token": "x"}).status_code == 403
     assert "You have no second factor yet" in start.api.get(_PAGE).text

@@ -2,7 +2,6 @@
 
 from datetime import datetime, timedelta
 
-import httpx
 import pytest
 from sqlalchemy import Engine, func, select
 
@@ -16,17 +15,15 @@ from nac.models import AuditEntry, AuthLog, SignUp, Tenant, Trial
 from nac.onboarding.imports import endpoint_file as endpoint_files
 from nac.onboarding.tenant_purge import purge_due
 from nac.onboarding.trials import lifecycle, service
-from nac.onboarding.trials.lifecycle import TrialEnvironment
 from nac.tenancy.cells import service as cells
 from nac.tenancy.msps import service as msps
 from nac.tenancy.tenants import service as tenants
 from nac.tenancy.trial_limits import TrialLimitReached
-from tests.api.v1.conftest import MakeToken, make_token
+from tests.api.v1.conftest import make_token
 from tests.commit_kills import AFTER, BEFORE, killed_at_commit
 from tests.factories.certificates import SEALER
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR
-from tests.trials.conftest import Mails
 
 __all__ = ["make_token"]
 _DAY = timedelta(days=1)
@@ -92,16 +89,14 @@ def test_trial_is_reminded_ended_and_deleted(tenant_id, keeper, mails, app_engin
         assert session.scalars(select(Trial)).all() == []
 
 
-def test_missed_reminders_are_sent_as_one_mail(
-    tenant_id: TenantId, keeper: TrialEnvironment, mails: Mails, app_engine: Engine, worker_engine: Engine
-):
+def test_missed_reminders_are_sent_as_one_mail(tenant_id, keeper, mails, app_engine, worker_engine):
     """The worker was down for a week."""
     lifecycle.process_trials(keeper, now=_ends_at(tenant_id, app_engine) - timedelta(hours=5), engine=worker_engine)
     assert [values.get("days") for _, _, values in mails.all()][-1] == 1
     assert mails.templates().count("trial-ending") == 1
 
 
-def test_devices_beyond_the_trial_limit_are_rejected(tenant_id: TenantId, app_engine: Engine):
+def test_devices_beyond_the_trial_limit_are_rejected(tenant_id, app_engine):
     for number in (1, 2):
         _add(app_engine, tenant_id, number)
     with pytest.raises(TrialLimitReached):
@@ -139,9 +134,7 @@ def test_too_many_authentications_warn_then_suspend(tenant_id, keeper, mails, ap
     assert _status(tenant_id, app_engine) == "suspended"
 
 
-def test_quiet_day_ends_the_warning(
-    tenant_id: TenantId, keeper: TrialEnvironment, app_engine: Engine, worker_engine: Engine, owner_engine: Engine
-):
+def test_quiet_day_ends_the_warning(tenant_id, keeper, app_engine, worker_engine, owner_engine):
     _log(app_engine, owner_engine, tenant_id, 4)
     lifecycle.process_trials(keeper, engine=worker_engine)
     lifecycle.process_trials(keeper, now=utc_now() + 2 * _DAY, engine=worker_engine)
@@ -164,7 +157,7 @@ def test_converted_trial_has_no_end_or_limits(tenant_id, keeper, mails, app_engi
         _add(app_engine, tenant_id, number)
 
 
-def test_trial_shows_the_slug_of_its_tenant(trial: str, tenant_id: TenantId, api: httpx.Client, make_token: MakeToken):
+def test_trial_shows_the_slug_of_its_tenant(trial, tenant_id, api, make_token):
     headers = {"Authorization": f"Bearer {make_token(Owner())}"}
     (listed,) = api.get("/v1/trials", headers=headers).json()["items"]
     shown = api.get(f"/v1/trials/{tenant_id}", headers=headers)
@@ -212,9 +205,7 @@ def test_extended_trial_continues(tenant_id, keeper, mails, app_engine, worker_e
     assert _status(tenant_id, app_engine) == "active"
 
 
-def test_sign_ups_are_deleted_after_a_month(
-    trial: str, keeper: TrialEnvironment, app_engine: Engine, worker_engine: Engine
-):
+def test_sign_ups_are_deleted_after_a_month(trial, keeper, app_engine, worker_engine):
     lifecycle.process_trials(keeper, now=utc_now() + timedelta(days=31), engine=worker_engine)
     with session_scope(PlatformScope(), engine=app_engine) as session:
         assert session.scalars(select(SignUp)).all() == []

@@ -23,7 +23,7 @@ _GIVEN: Final = "&".join(f"{name}={{0}}" for name in _NAMES)
     [pytest.param(bad, id=bad[:12]) for bad in _BAD]
     + [pytest.param(bad, id=bad, marks=pytest.mark.long) for bad in _OTHERS],
 )
-def test_unexpected_form_input_gets_an_error_page(start: Start, bad: str) -> None:
+def test_unexpected_form_input_gets_an_error_page(start, bad):
     for route in PAGE_ROUTES:
         assert isinstance(route, APIRoute)
         method, given = next(iter(route.methods)), _GIVEN.format(bad)
@@ -53,14 +53,14 @@ def _require_page(answer: httpx.Response) -> None:
         assert any(each.rstrip().endswith((".", "?")) for each in sentences), told
 
 
-def test_invalid_characters_in_an_address_show_the_form_again(api: httpx.Client) -> None:
+def test_invalid_characters_in_an_address_show_the_form_again(api):
     shown = api.get("/sign-in/company?name=%00")
     told = re.findall('role="alert">([^<]+)', shown.text)
     assert (shown.status_code, told) == (422, ["The query contains NUL. Remove the NUL."])
     assert 'action="/sign-in/company"' in shown.text
 
 
-def test_get_on_a_form_action_gets_an_error_page(api: httpx.Client) -> None:
+def test_get_on_a_form_action_gets_an_error_page(api):
     """After an error, a user opens the URL of the form again."""
     shown = api.get("/sign-in/totp")
     assert (shown.status_code, shown.headers["allow"]) == (405, "POST")

@@ -2,12 +2,10 @@
 
 import re
 
-import httpx
-
-from tests.trials.conftest import ANN, PASSWORD, Mails
+from tests.trials.conftest import ANN, PASSWORD
 
 
-def test_pages_lead_to_a_tenant(api: httpx.Client, mails: Mails):
+def test_pages_lead_to_a_tenant(api, mails):
     assert 'action="/sign-up"' in api.get("/sign-up").text
     asked = api.post("/sign-up", data=ANN)
     assert asked.status_code == 202
@@ -40,11 +38,11 @@ def test_pages_lead_to_a_tenant(api: httpx.Client, mails: Mails):
     assert api.post(mails.link(), data={"password": PASSWORD, "again": PASSWORD}).status_code == 410
 
 
-def test_existing_user_finds_the_sign_in_page(api: httpx.Client):
+def test_existing_user_finds_the_sign_in_page(api):
     assert '<a href="/sign-in">' in api.get("/sign-up").text
 
 
-def test_cross_site_page_cannot_sign_in_to_its_trial(api: httpx.Client, mails: Mails):
+def test_cross_site_page_cannot_sign_in_to_its_trial(api, mails):
     api.post("/sign-up", data=ANN)
     form = {"password": PASSWORD, "again": PASSWORD}
     for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://elsewhere.example"}):
@@ -54,7 +52,7 @@ def test_cross_site_page_cannot_sign_in_to_its_trial(api: httpx.Client, mails: M
     assert api.post(mails.link(), data=form, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 303
 
 
-def test_form_keeps_its_input_after_an_error(api: httpx.Client):
+def test_form_keeps_its_input_after_an_error(api):
     answer = api.post("/sign-up", data={"email": '"><script>', "organisation": "Acme"})
     assert answer.status_code == 422
     assert "<script>" not in answer.text
@@ -62,7 +60,7 @@ def test_form_keeps_its_input_after_an_error(api: httpx.Client):
     assert 'value="Acme"' in answer.text
 
 
-def test_pages_have_no_script_and_are_not_cached(api: httpx.Client):
+def test_pages_have_no_script_and_are_not_cached(api):
     headers = api.get("/sign-up").headers
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -71,7 +69,7 @@ def test_pages_have_no_script_and_are_not_cached(api: httpx.Client):
     assert (headers["cache-control"], headers["referrer-policy"]) == ("no-store", "same-origin")
 
 
-def test_sign_in_page_has_one_own_script(api: httpx.Client):
+def test_sign_in_page_has_one_own_script(api):
     shown = api.get("/sign-in")
     policy = shown.headers["content-security-policy"]
     assert ("default-src 'none'" in policy, "script-src 'self'" in policy, "unsafe" in policy) == (True, True, False)
@@ -80,7 +78,7 @@ def test_sign_in_page_has_one_own_script(api: httpx.Client):
     assert (script.status_code, script.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
 
 
-def test_invalid_form_is_rejected(api: httpx.Client):
+def test_invalid_form_is_rejected(api):
     for content in (b"\xff" * 100, b"email=" + b"a" * 10_000):
         answer = api.post("/sign-up", content=content, headers={"Content-Type": "application/x-www-form-urlencoded"})
         assert answer.status_code in (413, 422), answer.text

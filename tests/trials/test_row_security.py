@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import Engine, select, update
+from sqlalchemy import select, update
 
 from nac.kit.clock import utc_now
 from nac.kit.db import MspScope, PlatformScope, TenantScope, session_scope
@@ -14,7 +14,7 @@ from tests.factories.tenancy import Platform, make_tenant
 
 
 @pytest.mark.parametrize("table", [Mail, SignUp, Trial])
-def test_tenant_sees_only_its_own_trial(trial: str, app_engine: Engine, worker_engine: Engine, table: type):
+def test_tenant_sees_only_its_own_trial(trial, app_engine, worker_engine, table):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenant = tenants.require_by_slug(session, slug=trial)
         assert session.scalars(select(table)).all()
@@ -30,7 +30,7 @@ def test_tenant_sees_only_its_own_trial(trial: str, app_engine: Engine, worker_e
                 assert bool(session.scalars(select(table)).all()) == seen, (table, scope)
 
 
-def test_tenant_cannot_extend_its_trial(trial: str, app_engine: Engine):
+def test_tenant_cannot_extend_its_trial(trial, app_engine):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenant_id = tenants.require_by_slug(session, slug=trial).id
     later = update(Trial).values(ends_at=utc_now() + timedelta(days=1000))

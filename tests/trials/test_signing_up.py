@@ -3,7 +3,6 @@
 from datetime import timedelta
 from uuid import uuid4
 
-import httpx
 import pytest
 from sqlalchemy import Engine, select, update
 
@@ -40,12 +39,11 @@ from nac.tenancy.tenants import service as tenants
 from tests.api.app_server import serve_app, settings_of_public
 from tests.commit_kills import deaths
 from tests.factories.certificates import SIGNING
-from tests.postgres import Database
 from tests.sign_in.conftest import Browser
-from tests.trials.conftest import ANN, PASSWORD, Mails
+from tests.trials.conftest import ANN, PASSWORD
 
 
-def test_confirmed_user_administers_a_working_tenant(trial: str, mails: Mails, app_engine: Engine, api: httpx.Client):
+def test_confirmed_user_administers_a_working_tenant(trial, mails, app_engine, api):
     assert trial.startswith("acme-school-sohne-")
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenant = tenants.require_by_slug(session, slug=trial)
@@ -63,7 +61,7 @@ def test_confirmed_user_administers_a_working_tenant(trial: str, mails: Mails, a
     assert PASSWORD not in str(mails.all())
 
 
-def test_new_tenant_is_read_at_its_location(api: httpx.Client, mails: Mails):
+def test_new_tenant_is_read_at_its_location(api, mails):
     assert api.post("/v1/sign-up", json=ANN).status_code == 202
     made = api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD})
     assert made.status_code == 201, made.text
@@ -73,7 +71,7 @@ def test_new_tenant_is_read_at_its_location(api: httpx.Client, mails: Mails):
     assert read["slug"] == made.json()["tenant"]
 
 
-def test_link_works_once(trial: str, mails: Mails, api: httpx.Client):
+def test_link_works_once(trial, mails, api):
     asked = {"token": mails.token(), "password": PASSWORD}
     again = api.post("/v1/sign-up/confirm", json=asked)
     unknown = api.post("/v1/sign-up/confirm", json=asked | {"token": "x" * 43})
@@ -82,14 +80,14 @@ def test_link_works_once(trial: str, mails: Mails, api: httpx.Client):
     assert api.get(mails.link()).status_code == 410
 
 
-def test_known_and_unknown_addresses_get_the_same_response(trial: str, mails: Mails, api: httpx.Client):
+def test_known_and_unknown_addresses_get_the_same_response(trial, mails, api):
     known = api.post("/v1/sign-up", json=ANN)
     unknown = api.post("/v1/sign-up", json=ANN | {"email": "bob@bolt.example"})
     assert (known.status_code, known.content) == (unknown.status_code, unknown.content)
     assert mails.templates()[-2:] == ["sign-up-known", "sign-up-confirm"]
 
 
-def test_link_expires_after_a_day(mails: Mails, api: httpx.Client, app_engine: Engine):
+def test_link_expires_after_a_day(mails, api, app_engine):
     api.post("/v1/sign-up", json=ANN)
     assert api.get(mails.link()).status_code == 200
     with session_scope(PlatformScope(), engine=app_engine) as session:
@@ -97,7 +95,7 @@ def test_link_expires_after_a_day(mails: Mails, api: httpx.Client, app_engine: E
     assert api.get(mails.link()).status_code == 410
 
 
-def test_second_link_makes_no_second_account(mails: Mails, api: httpx.Client):
+def test_second_link_makes_no_second_account(mails, api):
     api.post("/v1/sign-up", json=ANN)
     first = mails.token()
     api.post("/v1/sign-up", json=ANN)
@@ -123,19 +121,19 @@ def test_second_link_makes_no_second_account(mails: Mails, api: httpx.Client):
         {"role": "platform-operator"},
     ],
 )
-def test_invalid_sign_up_is_rejected(api: httpx.Client, mails: Mails, wrong: dict[str, str]):
+def test_invalid_sign_up_is_rejected(api, mails, wrong):
     assert api.post("/v1/sign-up", json=ANN | wrong).status_code == 422
     assert not mails.all()
 
 
-def test_weak_password_keeps_the_link_valid(mails: Mails, api: httpx.Client):
+def test_weak_password_keeps_the_link_valid(mails, api):
     api.post("/v1/sign-up", json=ANN)
     for password, status in (("short", 422), (ANN["email"], 422), (PASSWORD, 201)):
         answer = api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": password})
         assert answer.status_code == status, answer.text
 
 
-def test_one_address_gets_three_links_a_day(api: httpx.Client, mails: Mails):
+def test_one_address_gets_three_links_a_day(api, mails):
     answers = {api.post("/v1/sign-up", json=ANN).content for _ in range(5)}
     assert len(answers) == 1
     assert len(mails.all()) == 3
@@ -151,7 +149,7 @@ def confirm_some(app_engine: Engine, number: int, domain: str) -> None:
             session.add(row)
 
 
-def test_confirmations_per_domain_and_day_are_limited(api: httpx.Client, mails: Mails, app_engine: Engine):
+def test_confirmations_per_domain_and_day_are_limited(api, mails, app_engine):
     asked = [api.post("/v1/sign-up", json=ANN | {"email": f"{n}@acme.example"}).status_code for n in range(4)]
     token = mails.token()
     confirm_some(app_engine, 6, "acme.example")
@@ -168,7 +166,7 @@ def test_confirmations_per_domain_and_day_are_limited(api: httpx.Client, mails: 
     assert api.post("/v1/sign-up/confirm", json=wanted).status_code == 201
 
 
-def test_requests_per_source_and_day_are_limited(app_engine: Engine):
+def test_requests_per_source_and_day_are_limited(app_engine):
     terms = TrialSettings(
         offered=True,
         days=1,
@@ -195,7 +193,7 @@ def test_requests_per_source_and_day_are_limited(app_engine: Engine):
             ask(3, sources[2])
 
 
-def test_invited_member_can_still_sign_up(api: httpx.Client, mails: Mails, trial: str, app_engine: Engine):
+def test_invited_member_can_still_sign_up(api, mails, trial, app_engine):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         owner = Owner(tenant_id=tenants.require_by_slug(session, slug=trial).id)
 
@@ -217,7 +215,7 @@ def test_invited_member_can_still_sign_up(api: httpx.Client, mails: Mails, trial
         assert session.scalars(select(Person.name).where(Person.email == cid["email"])).one() == "Cid"
 
 
-def test_link_stays_valid_while_all_trials_are_taken(trial: str, mails: Mails, api: httpx.Client, app_engine: Engine):
+def test_link_stays_valid_while_all_trials_are_taken(trial, mails, api, app_engine):
     for name in ("bob", "cid"):
         api.post("/v1/sign-up", json=ANN | {"email": f"{name}@bolt.example"})
         asked = {"token": mails.token(), "password": PASSWORD}
@@ -228,7 +226,7 @@ def test_link_stays_valid_while_all_trials_are_taken(trial: str, mails: Mails, a
     assert api.post("/v1/sign-up/confirm", json=asked).status_code == 201
 
 
-def test_sign_up_is_disabled_without_trials(database: Database, tmp_path):
+def test_sign_up_is_disabled_without_trials(database, tmp_path):
     with serve_app(create_app(settings_of_public(database, tmp_path))) as client:
         assert client.post("/v1/sign-up", json=ANN).status_code == 404
         assert client.get("/sign-up").status_code == 404
@@ -308,9 +306,7 @@ def _fail(*_: object, **__: object) -> str:
     raise NoFreeSlot("on purpose")
 
 
-def test_broken_sign_up_does_not_block_other_trials(
-    api: httpx.Client, mails: Mails, keeper: TrialEnvironment, worker_engine: Engine, app_engine: Engine, monkeypatch
-):
+def test_broken_sign_up_does_not_block_other_trials(api, mails, keeper, worker_engine, app_engine, monkeypatch):
     """This holds for any error in the data of the sign-up or in Admit's code."""
     api.post("/v1/sign-up", json=ANN)
     api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD})

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import httpx
 import pytest
-from sqlalchemy import Engine, select, update
+from sqlalchemy import select, update
 
 from api import change
 from api.main import create_app
@@ -16,17 +16,14 @@ from nac.core.access.owners import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.permissions import Permission, PermissionLevel, permissions_at
-from nac.kit.settings import Settings
 from nac.models import AuthLog, Membership, Trial
 from nac.onboarding.trials import lifecycle
-from nac.onboarding.trials.lifecycle import TrialEnvironment
 from nac.onboarding.trials.provisioning import TRIAL_MSP_SLUG
 from nac.sessions.decisions.service import LoggedDecision
 from nac.tenancy.msps import service as msps
 from nac.tenancy.tenants import service as tenants
 from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.tenancy import ACTOR
-from tests.postgres import Database
 from tests.trials.conftest import ANN, PASSWORD
 
 _MAC = "00:00:5e:00:53:77"
@@ -55,7 +52,7 @@ def start(api: httpx.Client, trial: str, monkeypatch: pytest.MonkeyPatch) -> Sta
     return Start(api, trial)
 
 
-def test_device_is_admitted_by_its_address(start: Start):
+def test_device_is_admitted_by_its_address(start):
     wrong = start.post("device", mac="<zz>", name='My "printer"')
     assert wrong.status_code == 422
     assert "Invalid MAC address" in wrong.text
@@ -78,7 +75,7 @@ def test_device_is_admitted_by_its_address(start: Start):
     assert start.api.post(f"{start.path}/device", data={"mac": _MAC}).status_code == 403
 
 
-def test_link_prefills_the_address(start: Start):
+def test_link_prefills_the_address(start):
     start.post("self-test")
     shown = start.api.get(start.path, params={"mac": '"><b>'})
     assert 'value="&#34;&gt;&lt;b&gt;"' in shown.text
@@ -86,7 +83,7 @@ def test_link_prefills_the_address(start: Start):
     assert "refresh" not in shown.headers
 
 
-def test_configuration_includes_the_secret(start: Start):
+def test_configuration_includes_the_secret(start):
     shown = start.post("secret", snippet="aruba-cx")
     secret = re.search("shared secret: <code>([^<]+)</code>", shown.text)
     assert secret
@@ -94,7 +91,7 @@ def test_configuration_includes_the_secret(start: Start):
     assert start.post("secret", snippet="nothing").status_code == 422
 
 
-def test_token_has_its_creator_permissions(start: Start, api: httpx.Client):
+def test_token_has_its_creator_permissions(start, api):
     text = re.search(r"ADMIT_API_TOKEN=(admit_\S+)", start.post("token").text)
     assert text
     assert text[1] not in api.get(start.path).text
@@ -107,7 +104,7 @@ def test_token_has_its_creator_permissions(start: Start, api: httpx.Client):
     assert api.get("/v1/cells", headers=bearer).status_code == 403
 
 
-def test_read_only_user_sees_no_forms(start: Start, app_engine: Engine):
+def test_read_only_user_sees_no_forms(start, app_engine):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         session.execute(update(Membership).values(role="auditor"))
     shown = start.api.get(start.path).text
@@ -116,7 +113,7 @@ def test_read_only_user_sees_no_forms(start: Start, app_engine: Engine):
         assert start.post(form, mac=_MAC).status_code == 403
 
 
-def test_sign_in_page_links_to_the_alternatives(api: httpx.Client, database: Database, tmp_path, offering: Settings):
+def test_sign_in_page_links_to_the_alternatives(api, database, tmp_path, offering):
     assert {"/new-password", "/sign-up"} <= set(re.findall('href="([^"]+)"', api.get("/sign-in").text))
     without = settings_of_public(database, tmp_path, ADMIT_TRIALS="no", ADMIT_PORTAL_URL=offering.portal_url)
     with serve_app(create_app(without)) as other:
@@ -125,7 +122,7 @@ def test_sign_in_page_links_to_the_alternatives(api: httpx.Client, database: Dat
         assert re.findall('action="([^"]+)"', shown) == ["/sign-in", "/sign-in/company"]
 
 
-def test_end_of_a_trial_is_shown(start: Start, keeper: TrialEnvironment, app_engine: Engine, worker_engine: Engine):
+def test_end_of_a_trial_is_shown(start, keeper, app_engine, worker_engine):
     assert "This trial ends on" in start.api.get(start.path).text
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenant_id = tenants.require_by_slug(session, slug=start.slug).id
@@ -139,7 +136,7 @@ def test_end_of_a_trial_is_shown(start: Start, keeper: TrialEnvironment, app_eng
     assert "trial" not in re.sub("<[^>]*>", "", start.api.get(start.path).text)
 
 
-def test_places_have_pages(start: Start, monkeypatch: pytest.MonkeyPatch, app_engine: Engine):
+def test_places_have_pages(start, monkeypatch, app_engine):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         msp_id = msps.require_by_slug(session, slug=TRIAL_MSP_SLUG).id
         annex = tenants.create_tenant(session, actor=ACTOR, slug="annex", msp_id=msp_id)

@@ -18,7 +18,7 @@ NONE = [
 ]
 
 
-def test_current_and_earlier_hashes_are_accepted() -> None:
+def test_current_and_earlier_hashes_are_accepted():
     made = hash_password("some password")
     assert verify_password(b"some password", made)
     for taken in (made, earlier_hash("some password"), ""):
@@ -26,7 +26,7 @@ def test_current_and_earlier_hashes_are_accepted() -> None:
 
 
 @pytest.mark.parametrize("dear", DEAR)
-def test_expensive_hash_is_rejected_and_never_computed(dear: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expensive_hash_is_rejected_and_never_computed(dear, monkeypatch):
     monkeypatch.setattr(passwords, "Argon2id", None)
     assert not verify_password(b"some password", dear)
     with pytest.raises(InvalidInput):
@@ -34,6 +34,6 @@ def test_expensive_hash_is_rejected_and_never_computed(dear: str, monkeypatch: p
 
 
 @pytest.mark.parametrize("none", NONE)
-def test_other_formats_are_rejected(none: str) -> None:
+def test_other_formats_are_rejected(none):
     with pytest.raises(InvalidInput):
         require_stored_hash(none.encode())

@@ -33,7 +33,7 @@ def owner_ids(tenant_id: TenantId) -> dict[str, object]:
     return {"actor": ACTOR, "tenant_id": tenant_id}
 
 
-def test_password_is_hashed_with_argon2id(session: Session, owner_ids: dict[str, object], costs_in_use: None) -> None:
+def test_password_is_hashed_with_argon2id(session, owner_ids, costs_in_use):
     user = users.create_user(session, **owner_ids, name="ann", password=PASSWORD)
     assert user.password_hash.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
     assert verify_password(PASSWORD.encode(), user.password_hash)
@@ -42,12 +42,12 @@ def test_password_is_hashed_with_argon2id(session: Session, owner_ids: dict[str,
     assert PASSWORD not in str([entry.after for entry in audit.list_entries(session)])
 
 
-def test_chap_password_is_stored_sealed_for_its_user(session: Session, owner_ids: dict[str, object]) -> None:
+def test_chap_password_is_stored_sealed_for_its_user(session, owner_ids):
     user = users.create_user(session, **owner_ids, name="ann", password=PASSWORD, seal_for_chap=seal)
     assert user.password_sealed == seal(PASSWORD.encode(), f"user:{user.id}")
 
 
-def test_nt_hash_is_stored_sealed_only_on_request(session: Session, owner_ids: dict[str, object]) -> None:
+def test_nt_hash_is_stored_sealed_only_on_request(session, owner_ids):
     plain = users.create_user(session, **owner_ids, name="ann", password="password")
     assert plain.nt_hash_sealed is None
     user = users.create_user(session, **owner_ids, name="ben", password="password", seal_for_mschap=seal)
@@ -61,11 +61,11 @@ def test_nt_hash_is_stored_sealed_only_on_request(session: Session, owner_ids: d
     # RFC 2759 9.2, and the output of openssl dgst -md4 for characters beyond ASCII in UTF-16.
     [("clientPass", "44ebba8d5312b8d611474411f56989ae"), ("pässwörd ☕", "da9beb067c0e1a9f007f3247fb1830c2")],
 )
-def test_nt_hash_matches_the_rfc(password: str, digest: str) -> None:
+def test_nt_hash_matches_the_rfc(password, digest):
     assert compute_nt_hash(password) == digest
 
 
-def test_new_password_keeps_the_nt_hash_setting(session: Session, owner_ids: dict[str, object]) -> None:
+def test_new_password_keeps_the_nt_hash_setting(session, owner_ids):
     user = users.create_user(session, **owner_ids, name="ann", password=PASSWORD)
 
     def change(password: str, **more: object) -> bytes | None:
@@ -80,14 +80,14 @@ def test_new_password_keeps_the_nt_hash_setting(session: Session, owner_ids: dic
     assert change("battery staple", mschap=False) is None
 
 
-def test_name_is_one_user_in_any_case(session: Session, owner_ids: dict[str, object], tenant_id: TenantId) -> None:
+def test_name_is_one_user_in_any_case(session, owner_ids, tenant_id):
     users.create_user(session, **owner_ids, name="Ann.Straße", password=PASSWORD)
     with pytest.raises(AlreadyExists):
         users.create_user(session, **owner_ids, name="ANN.STRASSE", password=PASSWORD)
     assert users.require_by_name(session, tenant_id=tenant_id, name="ann.strasse").name == "ann.strasse"
 
 
-def test_new_password_keeps_the_chap_setting(session: Session, owner_ids: dict[str, object]) -> None:
+def test_new_password_keeps_the_chap_setting(session, owner_ids):
     user = users.create_user(session, **owner_ids, name="ann", password=PASSWORD)
     old, other = user.password_hash, "battery staple"
 
@@ -105,16 +105,14 @@ def test_new_password_keeps_the_chap_setting(session: Session, owner_ids: dict[s
 
 
 @pytest.mark.parametrize("name", ["", " ann", "a\nb", "x" * 254, "00:11:22:33:44:55", "0011.2233.4455", "AABBCCDDEEFF"])
-def test_name_ambiguous_in_radius_or_mab_is_rejected(session: Session, owner_ids: dict[str, object], name: str) -> None:
+def test_name_ambiguous_in_radius_or_mab_is_rejected(session, owner_ids, name):
     with pytest.raises(InvalidInput) as caught:
         users.create_user(session, **owner_ids, name=name, password=PASSWORD)
     assert caught.value.place == "name"
 
 
 @pytest.mark.parametrize("password", ["", "seven77", "x" * 129, "é" * 65, "nul\0inside"])
-def test_password_length_outside_radius_limits_is_rejected(
-    session: Session, owner_ids: dict[str, object], password: str
-) -> None:
+def test_password_length_outside_radius_limits_is_rejected(session, owner_ids, password):
     with pytest.raises(InvalidInput) as caught:
         users.create_user(session, **owner_ids, name="ann", password=password)
     assert caught.value.place == "password"
