@@ -9,6 +9,7 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from nac.accounts.members import repository as members_repository
+from nac.accounts.members import service as members
 from nac.accounts.members.service import Member
 from nac.accounts.people import service as people
 from nac.core.access.owners import Owner
@@ -60,6 +61,20 @@ def field(app_engine: Engine, cell_engine: Engine) -> Field:
 @pytest.fixture
 def within(app_engine: Engine) -> Within:
     return lambda owner: session_scope(scope_of(owner), engine=app_engine)
+
+
+AddMember = Callable[..., Member]
+
+
+@pytest.fixture
+def add_member(within: Within) -> AddMember:
+    """Function that adds a member of an owner, as an actor with all permissions."""
+
+    def add_member(owner: Owner, email: str, role: str = "auditor", **more: object) -> Member:
+        with within(owner) as session:
+            return members.create_member(session, **whole(owner), email=email, role=role, **more)
+
+    return add_member
 
 
 def sign_in_as(app_engine: Engine, member: Member) -> None:

@@ -9,22 +9,25 @@ from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from api.main import create_app
 from nac.accounts.people import service as people
 from nac.kit.clock import epoch_seconds
 from nac.kit.db import PersonScope, PlatformScope, session_scope
 from nac.models import Person
-from tests.accounts.conftest import field, within  # noqa: F401 -- fixtures
+from tests.accounts.conftest import add_member, field, within  # noqa: F401 -- fixtures
 from tests.api.app_server import serve_app, settings_of_public
-from tests.api.v1.conftest import make_token  # noqa: F401 -- fixtures
+from tests.api.v1.conftest import MakeToken, make_token  # noqa: F401 -- fixtures
 from tests.factories.tenancy import ACTOR
 from tests.polling import until
 from tests.postgres import Database
 from tests.row_snapshots import SnapshotStore
+from tests.sign_in.authenticator import Authenticator
 
 EMAIL, PASSWORD = "ann@example.com", "correct horse battery"
+NEW_PASSWORD = "another horse battery"
+REFUSED = (401, "sign-in-refused")
 
 
 def code_of(secret: str, *, steps: int = 0, at: int | None = None) -> str:
@@ -78,6 +81,30 @@ class Browser:
     def sign_in(self, email: str = EMAIL, password: str = PASSWORD) -> dict:
         return self.good("POST", "/sign-in", {"email": email, "password": password})
 
+    def has_ended(self) -> bool:
+        return self.refused("GET", "/me") == (401, "sign-in-over")
+
+    def add_totp(self) -> str:
+        """Add an authenticator app to the account. Returns its secret."""
+        secret = self.good("POST", "/me/totp")["secret"]
+        self.good("POST", "/me/totp/confirmation", {"code": code_of(secret, steps=-1)})
+        return secret
+
+    def offer_passkey(self, key: Authenticator) -> dict:
+        """The request that adds the passkey to the account."""
+        asked = self.good("POST", "/me/passkeys/options")
+        return {"challenge": asked["challenge"], "credential": key.create(asked["options"]), "name": "Key"}
+
+    def add_passkey(self, key: Authenticator) -> None:
+        made = self.ask("POST", "/me/passkeys", self.offer_passkey(key))
+        assert made.status_code == 201, made.text
+        assert made.json() in self.good("GET", made.headers["location"].removeprefix("/v1"))["items"]
+
+    def use_passkey(self, key: Authenticator, challenge: str | None = None) -> dict:
+        """The request that signs in by the passkey, as the second factor of `challenge` or as the only factor."""
+        asked = self.good("POST", "/sign-in/passkey/options", {"challenge": challenge})
+        return {"challenge": asked["challenge"], "credential": key.get(asked["options"])}
+
 
 @pytest.fixture
 def client(database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
@@ -111,3 +138,29 @@ def make_person(app_engine: Engine) -> MakePerson:
 @pytest.fixture
 def ann(standing: SnapshotStore, make_person: MakePerson) -> Person:
     return standing(make_person)
+
+
+@pytest.fixture
+def mine(browser: Callable[[], Browser], ann: Person) -> Browser:
+    """A browser in which Ann has signed in by password."""
+    mine = browser()
+    mine.sign_in()
+    return mine
+
+
+@pytest.fixture
+def sql(owner_engine: Engine) -> Callable[..., list]:
+    """Function that executes a statement as the owner of the tables, and returns its rows."""
+
+    def sql(statement: str, **values: object) -> list:
+        with owner_engine.begin() as connection:
+            result = connection.execute(text(statement), values)
+            return result.all() if result.returns_rows else []
+
+    return sql
+
+
+@pytest.fixture
+def headers_of(make_token: MakeToken) -> Callable[..., dict[str, str]]:  # noqa: F811
+    """Function that returns headers with a token of an owner, with these permissions or with all."""
+    return lambda *given: {"Authorization": f"Bearer {make_token(*given)}"}

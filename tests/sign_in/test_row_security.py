@@ -1,6 +1,6 @@
 """Row-level security of credentials, tested without the filters of the services."""
 
-from contextlib import ExitStack
+from contextlib import nullcontext
 from datetime import timedelta
 from uuid import uuid4
 
@@ -8,7 +8,6 @@ import pytest
 from sqlalchemy import Engine, insert, select, update
 from sqlalchemy.orm import Session
 
-from nac.accounts.members import service as members
 from nac.core.access.owners import Owner
 from nac.core.audit import service as audit
 from nac.kit.clock import utc_now
@@ -28,11 +27,15 @@ from nac.models import (
     SpentChallenge,
     Totp,
 )
-from tests.accounts.conftest import Field, scope_of, whole
+from tests.accounts.conftest import Field, scope_of
 from tests.sign_in.conftest import MakePerson
 
 OWN = (Totp, Passkey, RecoveryCode, PasswordLink)
 SHARED = (SignInRule, SignOn, SignOnLink)
+
+
+def _secret(public_id: str) -> dict[str, object]:
+    return {"public_id": public_id, "secret_sha256": b"", "expires_at": utc_now() + timedelta(days=1)}
 
 
 @pytest.fixture
@@ -42,20 +45,13 @@ def filled(owner_engine: Engine, field: Field, make_person: MakePerson) -> dict[
     now = utc_now()
     with Session(owner_engine) as session, session.begin():
         for number, person in enumerate(found.values()):
-            secret = {"public_id": f"{number:016d}", "secret_sha256": b"", "expires_at": now + timedelta(days=1)}
-            key = {
-                "credential_id": f"key-{number}",
-                "public_key": b"",
-                "sign_count": 0,
-                "name": "x",
-                "backed_up": False,
-            }
+            key = {"public_key": b"", "sign_count": 0, "name": "x", "backed_up": False}
             session.add_all(
                 (
                     Totp(person_id=person.id, secret_sealed=b""),
-                    Passkey(person_id=person.id, **key),
+                    Passkey(person_id=person.id, credential_id=f"key-{number}", **key),
                     RecoveryCode(person_id=person.id, code_sha256=b"x"),
-                    PasswordLink(person_id=person.id, created_by="x", **secret),
+                    PasswordLink(person_id=person.id, created_by="x", **_secret(f"{number:016d}")),
                 )
             )
         session.add_all((SignInAttempt(key=b"x", last_at=now), SpentChallenge(digest=b"x", expires_at=now)))
@@ -66,8 +62,7 @@ def filled(owner_engine: Engine, field: Field, make_person: MakePerson) -> dict[
             session.flush()
             session.add(SignOnLink(sign_on_id=row.id, subject="x", person_id=found["ann"].id))
             via = {"via_msp_id": owner.msp_id, "via_tenant_id": owner.tenant_id, "sign_on_id": row.id}
-            secret = {"public_id": uuid4().hex[:16], "secret_sha256": b"", "expires_at": now + timedelta(days=1)}
-            session.add(SignIn(person_id=found["ann"].id, factors=[], **secret, **via))
+            session.add(SignIn(person_id=found["ann"].id, factors=[], **_secret(uuid4().hex[:16]), **via))
     return found
 
 
@@ -96,22 +91,18 @@ def test_owner_sees_only_its_own_rows(app_engine, field, filled):
 
 def test_rows_of_others_cannot_be_written(app_engine, field, filled):
     ann, bob = filled["ann"].id, filled["bob"].id
-    made = {"public_id": "x" * 16, "secret_sha256": b"", "factors": [], "expires_at": utc_now()}
+    made = _secret("x" * 16) | {"factors": []}
     with session_scope(scope_of(field.acme), engine=app_engine) as session:
         sign_on_id = session.scalars(select(SignOn.id)).one()
+    via = {"sign_on_id": sign_on_id, "via_msp_id": field.acme.msp_id}
     for scope, statement in (
         (PersonScope(bob), insert(RecoveryCode).values(id=uuid4(), person_id=ann, code_sha256=b"y")),
-        (PersonScope(bob), insert(PasswordLink).values(id=uuid4(), person_id=ann, created_by="", **_link())),
+        (PersonScope(bob), insert(PasswordLink).values(id=uuid4(), person_id=ann, created_by="", **_secret("y" * 16))),
         (PersonScope(bob), insert(SignIn).values(id=uuid4(), person_id=ann, **made)),
         (scope_of(field.acme), insert(SignInRule).values(id=uuid4(), **field.bolt.columns())),
         (scope_of(field.bolt), insert(SignOnLink).values(sign_on_id=sign_on_id, subject="y", person_id=bob)),
         # An owner can end sessions of its provider, but cannot create a session.
-        (
-            scope_of(field.acme),
-            insert(SignIn).values(
-                id=uuid4(), person_id=ann, sign_on_id=sign_on_id, via_msp_id=field.acme.msp_id, **made
-            ),
-        ),
+        (scope_of(field.acme), insert(SignIn).values(id=uuid4(), person_id=ann, **via, **made)),
     ):
         with pytest.raises(ScopeViolation), session_scope(scope, engine=app_engine) as session:
             session.execute(statement.inline())
@@ -133,22 +124,19 @@ def test_owner_requests_mails_only_for_its_members(app_engine, field):
         (PersonScope(uuid4()), Owner(), "forgotten", False),
     ):
         statement = insert(AccountMail).values(kind=kind, email="x@example.com", actor="x", **owner.columns())
-        with ExitStack() as stack:
-            if not may:
-                stack.enter_context(pytest.raises(ScopeViolation))
-            stack.enter_context(session_scope(scope, engine=app_engine)).execute(statement.inline())
+        with (
+            nullcontext() if may else pytest.raises(ScopeViolation),
+            session_scope(scope, engine=app_engine) as session,
+        ):
+            session.execute(statement.inline())
 
 
-def test_user_writes_audit_entries_only_in_their_places(app_engine, field, filled, within):
-    with within(field.acme) as session:
-        members.create_member(session, **whole(field.acme), email="ann@example.com", role="auditor")
+def test_user_writes_audit_entries_only_in_their_places(app_engine, field, filled, add_member):
+    add_member(field.acme, "ann@example.com")
     for person, owner, may in (("ann", field.acme, True), ("ann", field.bolt, False), ("bob", field.acme, False)):
-        with ExitStack() as stack:
-            if not may:
-                stack.enter_context(pytest.raises(ScopeViolation))
-            session = stack.enter_context(session_scope(PersonScope(filled[person].id), engine=app_engine))
+        scope = PersonScope(filled[person].id)
+        with (
+            nullcontext() if may else pytest.raises(ScopeViolation),
+            session_scope(scope, engine=app_engine) as session,
+        ):
             audit.append(session, actor="x", action="sign-in.begin", target="x", **owner.columns())
-
-
-def _link() -> dict[str, object]:
-    return {"public_id": "y" * 16, "secret_sha256": b"", "expires_at": utc_now()}

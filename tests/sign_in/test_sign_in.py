@@ -1,6 +1,6 @@
 """The steps of a sign-in over HTTP."""
 
-from collections.abc import Callable
+import re
 
 import pytest
 
@@ -10,30 +10,8 @@ from nac.kit.clock import epoch_seconds
 from nac.kit.db import PersonScope, PlatformScope, get_process_engine, session_scope
 from tests.factories.tenancy import ACTOR
 from tests.sign_in.authenticator import Authenticator
-from tests.sign_in.conftest import EMAIL, PASSWORD, Browser, code_of
+from tests.sign_in.conftest import EMAIL, NEW_PASSWORD, PASSWORD, REFUSED, code_of
 from tests.statements import counted
-
-MakeBrowser = Callable[[], Browser]
-
-
-def with_totp(mine: Browser) -> str:
-    secret = mine.good("POST", "/me/totp")["secret"]
-    mine.good("POST", "/me/totp/confirmation", {"code": code_of(secret, steps=-1)})
-    return secret
-
-
-def with_passkey(mine: Browser, key: Authenticator) -> dict:
-    asked = mine.good("POST", "/me/passkeys/options")
-    body = {"challenge": asked["challenge"], "credential": key.create(asked["options"]), "name": "Key"}
-    made = mine.ask("POST", "/me/passkeys", body)
-    assert made.status_code == 201, made.text
-    assert made.json() in mine.good("GET", made.headers["location"].removeprefix("/v1"))["items"]
-    return made.json()
-
-
-def by_passkey(mine: Browser, key: Authenticator, challenge: str | None = None) -> dict:
-    asked = mine.good("POST", "/sign-in/passkey/options", {"challenge": challenge})
-    return {"challenge": asked["challenge"], "credential": key.get(asked["options"])}
 
 
 def test_password_signs_in_without_other_factors(browser, ann):
@@ -46,11 +24,9 @@ def test_password_signs_in_without_other_factors(browser, ann):
     assert mine.refused("GET", "/me") == (401, "not-signed-in")
 
 
-def test_app_code_is_the_second_step_and_works_once(browser, ann):
-    first = browser()
-    first.sign_in()
-    secret = with_totp(first)
-    assert first.good("GET", "/me")["factors"] == ["password", "totp"]
+def test_app_code_is_the_second_step_and_works_once(browser, mine):
+    secret = mine.add_totp()
+    assert mine.good("GET", "/me")["factors"] == ["password", "totp"]
     other = browser()
     needed = other.sign_in()
     assert (needed["state"], needed["methods"]) == ("factors-needed", ["totp"])
@@ -58,25 +34,20 @@ def test_app_code_is_the_second_step_and_works_once(browser, ann):
     # The clock may advance to another step meanwhile.
     at = epoch_seconds()
     step = {"challenge": needed["challenge"], "code": code_of(secret, at=at)}
-    assert other.refused("POST", "/sign-in/totp", step | {"code": "000000"}) == (401, "sign-in-refused")
+    assert other.refused("POST", "/sign-in/totp", step | {"code": "000000"}) == REFUSED
     other.good("POST", "/sign-in/totp", step)
     assert other.good("GET", "/me")["has_two_factors"]
     # The used code, the used challenge and an earlier code are invalid.
     third = browser()
-    again = third.sign_in()["challenge"]
-    for code in (code_of(secret, at=at), code_of(secret, at=at, steps=-1)):
-        assert third.refused("POST", "/sign-in/totp", {"challenge": again, "code": code})[0] == 401
-    assert third.refused("POST", "/sign-in/totp", step | {"code": code_of(secret, at=at, steps=1)}) == (
-        401,
-        "sign-in-refused",
-    )
-    third.good("POST", "/sign-in/totp", {"challenge": again, "code": code_of(secret, at=at, steps=1)})
+    again = {"challenge": third.sign_in()["challenge"]}
+    earlier, used, following = ({"code": code_of(secret, at=at, steps=steps)} for steps in (-1, 0, 1))
+    for body in (again | used, again | earlier, step | following):
+        assert third.refused("POST", "/sign-in/totp", body) == REFUSED
+    third.good("POST", "/sign-in/totp", again | following)
 
 
-def test_recovery_code_works_once(browser, ann):
-    mine = browser()
-    mine.sign_in()
-    with_totp(mine)
+def test_recovery_code_works_once(browser, mine):
+    mine.add_totp()
     codes = mine.good("POST", "/me/recovery-codes")["codes"]
     assert len(set(codes)) == 10
     for number, expected in ((0, 200), (0, 401), (1, 200)):
@@ -89,144 +60,136 @@ def test_recovery_code_works_once(browser, ann):
     mine.good("POST", "/me/recovery-codes")
     other = browser()
     body = {"challenge": other.sign_in()["challenge"], "code": codes[2]}
-    assert other.refused("POST", "/sign-in/recovery-code", body) == (401, "sign-in-refused")
+    assert other.refused("POST", "/sign-in/recovery-code", body) == REFUSED
 
 
-def test_passkey_without_a_password_is_two_factors(browser, ann):
-    mine, key = browser(), Authenticator()
-    mine.sign_in()
-    with_passkey(mine, key)
+def test_second_step_page_offers_all_methods_after_an_error(client, mine):
+    mine.add_totp()
+    code = mine.good("POST", "/me/recovery-codes")["codes"][0]
+
+    def hidden(shown) -> dict[str, str]:
+        return dict(re.findall('type="hidden" name="([^"]+)" value="([^"]*)"', shown.text))
+
+    asked = client.post("/sign-in", data={"email": EMAIL, "password": PASSWORD})
+    refused = client.post("/sign-in/totp", data=hidden(asked) | {"code": "000000"})
+    assert (asked.status_code, refused.status_code) == (200, 401)
+    for shown, alerts, anew in ((asked, 0, 0), (refused, 1, 1)):
+        counts = [shown.text.count(text) for text in ("Confirm with your second factor", "autofocus", 'role="alert"')]
+        assert counts == [1, 1, alerts]
+        assert re.findall('action="([^"]+)"', shown.text) == ["/sign-in/totp", "/sign-in/recovery-code"]
+        assert shown.text.count('<a href="/sign-in">') == anew
+    assert client.post("/sign-in/recovery-code", data=hidden(refused) | {"code": code}).status_code == 303
+
+
+def test_passkey_without_a_password_is_two_factors(browser, mine):
+    key = Authenticator()
+    mine.add_passkey(key)
     other = browser()
-    other.good("POST", "/sign-in/passkey", by_passkey(other, key))
+    other.good("POST", "/sign-in/passkey", other.use_passkey(key))
     me = other.good("GET", "/me")
     assert (me["factors"], me["has_two_factors"]) == (["passkey"], True)
     # The password now also requires the passkey.
     third = browser()
     needed = third.sign_in()
     assert needed["methods"] == ["passkey"]
-    third.good("POST", "/sign-in/passkey", by_passkey(third, key, needed["challenge"]))
+    third.good("POST", "/sign-in/passkey", third.use_passkey(key, needed["challenge"]))
     assert third.good("GET", "/me")["factors"] == ["passkey", "password"]
+    # A counter that goes back belongs to a cloned authenticator.
+    key.count -= 1
+    assert third.refused("POST", "/sign-in/passkey", third.use_passkey(key)) == REFUSED
 
 
-def test_key_without_user_verification_is_second_factor_only(browser, ann):
-    mine, key = browser(), Authenticator(verifies=False)
-    mine.sign_in()
-    with_passkey(mine, key)
+def test_key_without_user_verification_is_second_factor_only(browser, mine):
+    key = Authenticator(verifies=False)
+    mine.add_passkey(key)
     other = browser()
-    assert other.refused("POST", "/sign-in/passkey", by_passkey(other, key)) == (401, "sign-in-refused")
-    other.good("POST", "/sign-in/passkey", by_passkey(other, key, other.sign_in()["challenge"]))
+    assert other.refused("POST", "/sign-in/passkey", other.use_passkey(key)) == REFUSED
+    other.good("POST", "/sign-in/passkey", other.use_passkey(key, other.sign_in()["challenge"]))
     assert other.good("GET", "/me")["factors"] == ["password", "security-key"]
 
 
-def test_authenticator_response_works_once_at_this_server(browser, ann):
-    mine, key = browser(), Authenticator(counts=False)
-    mine.sign_in()
-    with_passkey(mine, key)
-    other = browser()
-    body = by_passkey(other, key)
+def test_authenticator_response_works_once_at_this_server(browser, mine):
+    key, other = Authenticator(counts=False), browser()
+    mine.add_passkey(key)
+    body = other.use_passkey(key)
     other.good("POST", "/sign-in/passkey", body)
-    assert browser().refused("POST", "/sign-in/passkey", body) == (401, "sign-in-refused")
+    assert browser().refused("POST", "/sign-in/passkey", body) == REFUSED
     key.origin = "https://admit.example.net"
-    assert other.refused("POST", "/sign-in/passkey", by_passkey(other, key)) == (401, "sign-in-refused")
+    assert other.refused("POST", "/sign-in/passkey", other.use_passkey(key)) == REFUSED
     key.origin = "http://localhost:8460"
     asked = other.good("POST", "/sign-in/passkey/options", {})
-    for options, changed in (
-        (asked["options"] | {"rpId": "example.net"}, {}),
-        (asked["options"] | {"challenge": "AAAA"}, {}),
-        (asked["options"], {"userHandle": "AAAA"}),
-        (asked["options"], {"signature": "AAAA"}),
-        (asked["options"], {"authenticatorData": "!"}),
-        (asked["options"], {"clientDataJSON": ""}),
-        (asked["options"], {"clientDataJSON": 5}),
-    ):
-        body = {"challenge": asked["challenge"], "credential": key.get(options, **changed)}
-        assert other.refused("POST", "/sign-in/passkey", body) == (401, "sign-in-refused"), changed
+    options = asked["options"]
     for credential in (
+        key.get(options | {"rpId": "example.net"}),
+        key.get(options | {"challenge": "AAAA"}),
+        key.get(options, userHandle="AAAA"),
+        key.get(options, signature="AAAA"),
+        key.get(options, authenticatorData="!"),
+        key.get(options, clientDataJSON=""),
+        key.get(options, clientDataJSON=5),
         {},
         {"id": 5},
         {"id": "AAAA", "response": None},
         {"id": key.credential_id.hex()},
     ):
         body = {"challenge": asked["challenge"], "credential": credential}
-        assert other.refused("POST", "/sign-in/passkey", body) == (401, "sign-in-refused"), credential
+        assert other.refused("POST", "/sign-in/passkey", body) == REFUSED, credential
 
 
-def test_cloned_authenticator_is_detected(browser, ann):
-    mine, key = browser(), Authenticator()
-    mine.sign_in()
-    with_passkey(mine, key)
-    other = browser()
-    other.good("POST", "/sign-in/passkey", by_passkey(other, key))
-    key.count -= 1
-    assert other.refused("POST", "/sign-in/passkey", by_passkey(other, key)) == (401, "sign-in-refused")
-
-
-def test_challenge_of_one_step_is_rejected_by_another(browser, ann):
-    mine, key = browser(), Authenticator()
-    mine.sign_in()
-    with_passkey(mine, key)
-    secret = with_totp(mine)
+def test_challenge_of_one_step_is_rejected_by_another(browser, mine):
+    key = Authenticator()
+    mine.add_passkey(key)
+    code = code_of(mine.add_totp())
     asked = mine.good("POST", "/sign-in/passkey/options", {})["challenge"]
     needed = browser().sign_in()["challenge"]
     for challenge in (asked, needed[:-2] + "AA", "x", mine.cookies["admit-device"]):
-        body = {"challenge": challenge, "code": code_of(secret)}
-        assert browser().refused("POST", "/sign-in/totp", body) == (401, "sign-in-refused")
+        assert browser().refused("POST", "/sign-in/totp", {"challenge": challenge, "code": code}) == REFUSED
     confirming = mine.good("POST", "/me/confirmation/passkey/options")
     body = {"challenge": confirming["challenge"], "credential": key.get(confirming["options"])}
-    assert browser().refused("POST", "/sign-in/passkey", body) == (401, "sign-in-refused")
+    assert browser().refused("POST", "/sign-in/passkey", body) == REFUSED
     mine.good("POST", "/me/confirmation/passkey", body)
 
 
-def test_link_sets_a_password_once_and_ends_pending_sign_ins(browser, ann, app_engine):
-    mine = browser()
-    mine.sign_in()
+def test_newest_link_sets_one_strong_password(browser, ann, app_engine):
     with session_scope(PersonScope(ann.id), engine=app_engine) as session:
         older, newer = (links.create_link(session, actor=ACTOR, person=ann).text for _ in range(2))
-    new = "another horse battery"
-    for token, expected in ((older, 410), ("x", 410), (newer, 204), (newer, 410)):
-        answer = browser().ask("POST", "/sign-in/new-password", {"token": token, "password": new})
+    for token, password, expected in (
+        (older, NEW_PASSWORD, 410),
+        ("x", NEW_PASSWORD, 410),
+        (newer, "short", 422),
+        (newer, NEW_PASSWORD, 204),
+        (newer, PASSWORD, 410),
+    ):
+        answer = browser().ask("POST", "/sign-in/new-password", {"token": token, "password": password})
         assert answer.status_code == expected, answer.text
-    assert mine.refused("GET", "/me") == (401, "sign-in-over")
-    assert browser().refused("POST", "/sign-in", {"email": EMAIL, "password": PASSWORD}) == (401, "sign-in-refused")
-    assert browser().sign_in(password=new)["state"] == "signed-in"
+    assert browser().sign_in(password=NEW_PASSWORD)["state"] == "signed-in"
 
 
-def test_weak_password_keeps_the_link_valid(browser, ann, app_engine):
-    with session_scope(PersonScope(ann.id), engine=app_engine) as session:
-        token = links.create_link(session, actor=ACTOR, person=ann).text
-    assert browser().refused("POST", "/sign-in/new-password", {"token": token, "password": "short"})[0] == 422
-    browser().good("POST", "/sign-in/new-password", {"token": token, "password": "another horse battery"})
-
-
-def test_new_password_ends_a_pending_sign_in(browser, ann, app_engine):
-    mine = browser()
-    mine.sign_in()
-    secret = with_totp(mine)
+def test_new_password_ends_a_pending_sign_in(browser, mine):
+    secret = mine.add_totp()
     other = browser()
     challenge = other.sign_in()["challenge"]
-    mine.good("PUT", "/me/password", {"password": "another horse battery"})
+    mine.good("PUT", "/me/password", {"password": NEW_PASSWORD})
     body = {"challenge": challenge, "code": code_of(secret)}
-    assert other.refused("POST", "/sign-in/totp", body) == (401, "sign-in-refused")
+    assert other.refused("POST", "/sign-in/totp", body) == REFUSED
 
 
-def test_disabled_user_is_signed_out_and_stays_out(browser, ann, app_engine):
-    mine, key = browser(), Authenticator()
-    mine.sign_in()
-    with_passkey(mine, key)
+def test_disabled_user_is_signed_out_and_stays_out(browser, ann, mine, app_engine):
+    key = Authenticator()
+    mine.add_passkey(key)
     challenge = browser().sign_in()["challenge"]
     with session_scope(PlatformScope(), engine=app_engine) as session:
         people.set_disabled(session, actor=ACTOR, person_id=ann.id, disabled=True)
-    assert mine.refused("GET", "/me") == (401, "sign-in-over")
+    assert mine.has_ended()
     other = browser()
-    wrong = other.ask("POST", "/sign-in", {"email": EMAIL, "password": "wrong"})
-    right = other.ask("POST", "/sign-in", {"email": EMAIL, "password": PASSWORD})
+    wrong, right = (other.ask("POST", "/sign-in", {"email": EMAIL, "password": each}) for each in ("wrong", PASSWORD))
     assert (right.status_code, right.content) == (wrong.status_code, wrong.content)
-    assert other.refused("POST", "/sign-in/passkey", by_passkey(other, key)) == (401, "sign-in-refused")
-    assert other.refused("POST", "/sign-in/passkey/options", {"challenge": challenge}) == (401, "sign-in-refused")
+    assert other.refused("POST", "/sign-in/passkey", other.use_passkey(key)) == REFUSED
+    assert other.refused("POST", "/sign-in/passkey/options", {"challenge": challenge}) == REFUSED
     with session_scope(PlatformScope(), engine=app_engine) as session:
         people.set_disabled(session, actor=ACTOR, person_id=ann.id, disabled=False)
     # Pending sign-ins remain ended.
-    assert mine.refused("GET", "/me") == (401, "sign-in-over")
+    assert mine.has_ended()
 
 
 @pytest.mark.parametrize("email", ["nobody@example.com", "invited@example.com"])
