@@ -124,10 +124,8 @@ def test_owner_requests_mails_only_for_its_members(app_engine, field):
         (PersonScope(uuid4()), Owner(), "forgotten", False),
     ):
         statement = insert(AccountMail).values(kind=kind, email="x@example.com", actor="x", **owner.columns())
-        with (
-            nullcontext() if may else pytest.raises(ScopeViolation),
-            session_scope(scope, engine=app_engine) as session,
-        ):
+        outcome = nullcontext() if may else pytest.raises(ScopeViolation)
+        with outcome, session_scope(scope, engine=app_engine) as session:
             session.execute(statement.inline())
 
 
@@ -135,8 +133,6 @@ def test_user_writes_audit_entries_only_in_their_places(app_engine, field, fille
     add_member(field.acme, "ann@example.com")
     for person, owner, may in (("ann", field.acme, True), ("ann", field.bolt, False), ("bob", field.acme, False)):
         scope = PersonScope(filled[person].id)
-        with (
-            nullcontext() if may else pytest.raises(ScopeViolation),
-            session_scope(scope, engine=app_engine) as session,
-        ):
+        outcome = nullcontext() if may else pytest.raises(ScopeViolation)
+        with outcome, session_scope(scope, engine=app_engine) as session:
             audit.append(session, actor="x", action="sign-in.begin", target="x", **owner.columns())

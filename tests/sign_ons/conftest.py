@@ -15,15 +15,17 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from api.main import create_app
 from nac.accounts.sign_ons import code_flow
 from nac.kit.clock import epoch_seconds
-from tests.accounts.conftest import Field, field, scope_of, whole, within  # noqa: F401 -- fixtures
+from nac.kit.outbound.tls import tls_context
+from tests.accounts.conftest import AddMember, Field, add_member, field, within  # noqa: F401 -- fixtures
 from tests.api.app_server import serve_app, settings_of_public
-from tests.api.v1.conftest import MakeToken, make_token  # noqa: F401 -- fixtures
+from tests.api.v1.conftest import make_token  # noqa: F401 -- fixtures
 from tests.identities.servers import provider
 from tests.identities.slapd import make_certificates
 from tests.identities.test_provider import jwk
 from tests.postgres import Database
-from tests.sign_in.conftest import Browser, make_person  # noqa: F401 -- fixtures
+from tests.sign_in.conftest import EMAIL, Browser, browser, headers_of, make_person  # noqa: F401 -- fixtures
 
+MSP = "/msps/acme"
 KEY = rsa.generate_private_key(65537, 2048)
 SECRET = "the client's own: secret"
 
@@ -103,10 +105,15 @@ def hostile(certificates: Certificates) -> Iterator[HostileProvider]:
         yield made
 
 
-@pytest.fixture
-def client(database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
+def forget_providers() -> None:
+    """Forget the metadata of providers, and the delays after their failures."""
     code_flow._metadata_cache.__init__()  # type: ignore[misc]
     code_flow._provider_limits.__init__()  # type: ignore[misc]
+
+
+@pytest.fixture
+def client(database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
+    forget_providers()
     settings = settings_of_public(database, tmp_path, ADMIT_OUTBOUND_NETWORKS="127.0.0.0/8")
     with serve_app(create_app(settings)) as client:
         # A slow machine must not affect the result.
@@ -114,33 +121,31 @@ def client(database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.fixture
-def browser(client: httpx.Client) -> Callable[[], Browser]:
-    return lambda: Browser(client)
-
-
 SetUp = Callable[..., dict]
 
 
 @pytest.fixture
-def set_up(client: httpx.Client, field: Field, make_token: MakeToken, certificates: Certificates) -> SetUp:  # noqa: F811
-    """Function that creates a single sign-on of an owner below acme, such as "/msps/acme"."""
+def set_up(client: httpx.Client, field: Field, headers_of, certificates: Certificates) -> SetUp:  # noqa: F811
+    """Function that creates a single sign-on of an owner, such as "/msps/acme"."""
 
     def put(place: str, issuer: str, **changed: object) -> dict:
         owner = {"/msps/acme": field.acme, "/msps/bolt": field.bolt, "/tenants/alpha": field.alpha}[place]
-        body = {
-            "issuer": issuer,
-            "client_id": "admit",
-            "client_secret": SECRET,
-            "ca_certificate": certificates.authority,
-        }
-        headers = {"Authorization": f"Bearer {make_token(owner)}"}
-        answer = client.put(f"/v1{place}/sign-on", json=body | {"issuer": issuer} | changed, headers=headers)
+        body = {"client_id": "admit", "client_secret": SECRET, "ca_certificate": certificates.authority}
+        body |= {"issuer": issuer} | changed
+        answer = client.put(f"/v1{place}/sign-on", json=body, headers=headers_of(owner))
         assert answer.status_code == 200, answer.text
         assert SECRET not in answer.text
         return answer.json()
 
     return put
+
+
+@pytest.fixture
+def ann(add_member: AddMember, field: Field, make_person) -> None:  # noqa: F811
+    """A user with a password, who is a member of acme, of bolt and, separately, of acme's tenant alpha."""
+    make_person()
+    for owner, role in ((field.acme, "help-desk"), (field.bolt, "msp-admin"), (field.alpha, "tenant-admin")):
+        add_member(owner, EMAIL, role)
 
 
 def begin(mine: Browser, sign_on: dict, to: str = "/x") -> dict[str, str]:
@@ -160,3 +165,13 @@ def by_hostile(mine: Browser, sign_on: dict, hostile: HostileProvider) -> httpx.
     asked = begin(mine, sign_on)
     hostile.nonce = asked["nonce"]
     return return_to_admit(mine, sign_on, asked["state"])
+
+
+def at_real_provider(asked: dict[str, str], certificates: Certificates, claims: dict) -> str:
+    """The path to which the real provider returns the browser of the user ann-1."""
+    issuer = asked["at"].partition("/oauth2")[0]
+    with httpx.Client(verify=tls_context(certificates.authority), trust_env=False) as there:
+        assert there.put(f"{issuer}/users/ann-1", json=claims).status_code == 204
+        answer = there.post(asked["at"], data={"sub": "ann-1"})
+    assert answer.status_code == 302, answer.text
+    return answer.headers["location"].partition("/v1")[2]

@@ -20,25 +20,20 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from nac.accounts.sign_ons import code_flow
 from nac.kit.clock import epoch_seconds
 from tests.identities.test_provider import jwk
-from tests.sign_in.conftest import EMAIL, Browser
-from tests.sign_ons.conftest import KEY, Certificates, begin, return_to_admit
-from tests.sign_ons.test_sign_on import MSP, ann, at_real_provider
-
-__all__ = ["ann"]
-
-MakeBrowser = Callable[[], Browser]
+from tests.sign_in.conftest import EMAIL
+from tests.sign_ons.conftest import KEY, MSP, Certificates, at_real_provider, begin, return_to_admit
 
 
-def test_code_of_one_msp_is_rejected_at_another(browser, set_up, ann, real_provider, certificates):
-    """Two MSPs use one provider, and the attacker has begun a sign-in at the second MSP."""
-    acme, bolt = set_up(MSP, real_provider), set_up("/msps/bolt", real_provider)
-    claims = {"email": EMAIL, "email_verified": True}
-    back = at_real_provider(begin(browser(), acme), certificates, "ann-1", claims)
-    code = parse_qs(urlsplit(back).query)["code"][0]
-    thief = browser()
-    asked = begin(thief, bolt)
-    assert return_to_admit(thief, bolt, asked["state"], code).status_code in (401, 403)
-    assert thief.refused("GET", "/me")[0] == 401
+def test_stolen_code_is_useless_in_a_sign_in_of_the_thief(browser, set_up, ann, real_provider, certificates):
+    """The provider verifies PKCE. The thief begins a sign-in at the same MSP, or at another MSP of this provider."""
+    acme = set_up(MSP, real_provider)
+    for sign_on in (acme, set_up("/msps/bolt", real_provider)):
+        path = at_real_provider(begin(browser(), acme), certificates, {"email": EMAIL, "email_verified": True})
+        code = parse_qs(urlsplit(path).query)["code"][0]
+        thief = browser()
+        asked = begin(thief, sign_on)
+        assert return_to_admit(thief, sign_on, asked["state"], code).status_code in (401, 403)
+        assert thief.refused("GET", "/me")[0] == 401
 
 
 def _part(content: object) -> str:
@@ -51,7 +46,7 @@ def _by_hand(header: dict[str, object], claims: dict[str, object], secret: bytes
     return f"{signed}.{urlsafe_b64encode(signature).decode().rstrip('=')}"
 
 
-def _forged(claims: dict[str, object]) -> Iterator[str]:
+def _forged(claims: dict[str, object]) -> Iterator[object]:
     public, strangers = KEY.public_key(), rsa.generate_private_key(65537, 2048)
     hashed = {"alg": "HS256", "kid": "one", "typ": "JWT"}
     for kind in (PublicFormat.SubjectPublicKeyInfo, PublicFormat.PKCS1):
@@ -68,9 +63,12 @@ def _forged(claims: dict[str, object]) -> Iterator[str]:
     head, _, signature = good.split(".")
     yield f"{head}.{_part(claims | {'sub': '2'})}.{signature}"
     yield f"{head}.{_part(claims)}."
+    yield jwt.encode(claims, strangers, "RS256", headers={"kid": "one"})
+    yield jwt.encode(claims, KEY, "RS256", headers={"kid": "unpublished"})
+    yield from (".", "a.b.c", "é", 5)
 
 
-def test_unsigned_tokens_sign_nobody_in(browser, set_up, ann, hostile):
+def test_unsigned_or_foreign_tokens_sign_nobody_in(browser, set_up, ann, hostile):
     sign_on = set_up(MSP, hostile.issuer)
     now = epoch_seconds()
     claims = {"iss": hostile.issuer, "aud": "admit", "sub": "1", "iat": now, "exp": now + 300, "email": EMAIL}

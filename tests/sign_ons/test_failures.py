@@ -1,6 +1,5 @@
 """Errors on the return from a provider. Each has its own code, for a page, a user or a program."""
 
-from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -9,30 +8,17 @@ from sqlalchemy import text
 
 from nac.accounts.people import service as people
 from nac.accounts.sign_in import failure_audit
-from nac.accounts.sign_ons import code_flow
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.outbound.tls import tls_context
 from tests.factories.tenancy import ACTOR
-from tests.sign_in.conftest import EMAIL, Browser
-from tests.sign_ons.conftest import SECRET, Certificates, begin, by_hostile, return_to_admit
-from tests.sign_ons.test_sign_on import MSP, ann, at_real_provider  # noqa: F401 -- fixtures
+from tests.sign_in.conftest import EMAIL
+from tests.sign_ons.conftest import MSP, SECRET, begin, by_hostile, forget_providers, return_to_admit
 
-MakeBrowser = Callable[[], Browser]
 VERIFIED = {"email": EMAIL, "email_verified": True}
 
 
 def status_and_code(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
-
-
-@pytest.fixture
-def real(certificates: Certificates, real_provider: str) -> Callable[[dict[str, str], dict], str]:
-    """The path to which the real provider returns a browser."""
-
-    def sign_in(asked: dict[str, str], claims: dict) -> str:
-        return at_real_provider(asked, certificates, "ann-1", claims).partition("/v1")[2]
-
-    return sign_in
 
 
 def test_provider_rejection_differs_from_provider_error(
@@ -57,10 +43,8 @@ def test_provider_rejection_differs_from_provider_error(
     ):
         assert status_and_code(mine.ask("GET", real(begin(mine, sign_on), claims))) == (403, code), claims
     # A code that the provider did not issue, and a used code.
-    assert status_and_code(return_to_admit(mine, sign_on, begin(mine, sign_on)["state"], "nonsense")) == (
-        403,
-        "code-refused",
-    )
+    asked = begin(mine, sign_on)
+    assert status_and_code(return_to_admit(mine, sign_on, asked["state"], "nonsense")) == (403, "code-refused")
     path = real(begin(mine, sign_on), VERIFIED)
     kept = dict(mine.cookies)
     assert mine.ask("GET", path).status_code == 303
@@ -115,7 +99,7 @@ def test_page_that_began_the_sign_in_gets_the_error_code(browser, set_up, ann, h
     query = parse_qs(where.query)
     assert (query["tab"], query["error"]) == (["a"], ["id-token-not-valid"])
     assert query["request_id"] == [back.headers["x-request-id"]]
-    code_flow._metadata_cache.__init__()  # type: ignore[misc]
+    forget_providers()
     hostile.discovery = {"issuer": "https://elsewhere.example"}
     failed = mine.ask("GET", f"{path}?on_error=/sign-in")
     assert (failed.status_code, "error=provider-unavailable" in failed.headers["location"]) == (303, True)

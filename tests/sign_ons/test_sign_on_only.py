@@ -1,33 +1,28 @@
 """Members who must sign in through their organisation's provider, and cross-site attacks on its callback."""
 
-from collections.abc import Callable
-
 import pytest
 
 from api.main import create_app
 from nac.accounts.members import service as members
 from nac.core.access.owners import Owner
-from tests.accounts.conftest import Field, Within, whole
+from tests.accounts.conftest import AddMember, Field
 from tests.api.app_server import serve_app, settings_of_public
-from tests.sign_in.conftest import EMAIL, Browser, code_of
-from tests.sign_ons.conftest import HostileProvider, begin, by_hostile, return_to_admit
+from tests.sign_in.conftest import EMAIL, Browser
+from tests.sign_ons.conftest import MSP, HostileProvider, begin, by_hostile, return_to_admit
 
-MakeBrowser = Callable[[], Browser]
-MSP = "/msps/acme"
+BOB = "bob@example.com"
 RULES = f"{MSP}/sign-in-rules"
 ONLY = {"two_factors": False, "sign_on_only": True}
 
 
 @pytest.fixture
-def ann(within: Within, field: Field, make_person) -> None:
-    """A user with a password, who manages the members of acme, bolt and acme's tenant alpha."""
+def ann(add_member: AddMember, field: Field, make_person) -> None:
+    """A user with a password, who manages the members of acme, bolt and acme's tenant alpha. Bob manages acme too."""
     make_person()
-    make_person("bob@example.com")
+    make_person(BOB)
     for owner, role in ((field.acme, "msp-admin"), (field.bolt, "msp-admin"), (field.alpha, "tenant-admin")):
-        with within(owner) as session:
-            members.create_member(session, **whole(owner), email=EMAIL, role=role)
-    with within(field.acme) as session:
-        members.create_member(session, **whole(field.acme), email="bob@example.com", role="msp-admin")
+        add_member(owner, EMAIL, role)
+    add_member(field.acme, BOB, "msp-admin")
 
 
 def sign_in_through_provider(mine: Browser, sign_on: dict, hostile: HostileProvider, place: str) -> None:
@@ -73,40 +68,37 @@ def test_sso_only_takes_effect_after_one_successful_sign_in(browser, set_up, ann
     own.good("GET", MSP)
 
 
-def test_break_glass_account_signs_in_with_two_factors(browser, set_up, ann, hostile, client, make_token):
+def test_break_glass_account_signs_in_with_two_factors(browser, set_up, ann, hostile, client, headers_of):
     bob, mine = browser(), browser()
-    bob.sign_in("bob@example.com")
-    named = ONLY | {"local_account": "bob@example.com"}
+    bob.sign_in(BOB)
+    named = ONLY | {"local_account": BOB}
     sign_on = set_up(MSP, hostile.issuer)
     sign_in_through_provider(mine, sign_on, hostile, MSP)
     bob.good("GET", MSP)
-    for wrong in ("bob@example.com", "nobody@example.com"):
+    for wrong in (BOB, "nobody@example.com"):
         refused = mine.ask("PUT", RULES, ONLY | {"local_account": wrong})
         assert (refused.status_code, refused.json()["place"]) == (422, "local_account")
-    secret = bob.good("POST", "/me/totp")["secret"]
-    bob.good("POST", "/me/totp/confirmation", {"code": code_of(secret)})
-    assert mine.good("PUT", RULES, named)["local_account"] == "bob@example.com"
+    bob.add_totp()
+    assert mine.good("PUT", RULES, named)["local_account"] == BOB
     # After the confirmation with the app, the sign-in has two factors.
     bob.good("GET", MSP)
     weak = browser()
     weak.sign_in()
     assert weak.refused("GET", MSP) == (403, "sign-on-needed")
     # The MSP cannot lock an operator of the platform out.
-    operator = {"Authorization": f"Bearer {make_token(Owner())}"}
-    assert client.get("/v1/msps/acme", headers=operator).status_code == 200
+    assert client.get("/v1/msps/acme", headers=headers_of(Owner())).status_code == 200
     assert mine.good("PUT", RULES, ONLY | {"local_account": ""})["local_account"] is None
     assert bob.refused("GET", MSP) == (403, "sign-on-needed")
 
 
-def test_tenant_rule_applies_only_to_its_own_members(browser, set_up, ann, hostile, client, make_token):
+def test_tenant_rule_applies_only_to_its_own_members(browser, set_up, ann, hostile, client, headers_of):
     sign_on = set_up("/tenants/alpha", hostile.issuer)
     mine, bob = browser(), browser()
     sign_in_through_provider(mine, sign_on, hostile, "/tenants/alpha")
     mine.good("PUT", "/tenants/alpha/sign-in-rules", ONLY)
-    bob.sign_in("bob@example.com")
+    bob.sign_in(BOB)
     bob.good("GET", "/tenants/alpha")
-    operator = {"Authorization": f"Bearer {make_token(Owner())}"}
-    platform = client.put("/v1/platform/sign-in-rules", json=ONLY, headers=operator)
+    platform = client.put("/v1/platform/sign-in-rules", json=ONLY, headers=headers_of(Owner()))
     assert (platform.status_code, platform.json()["place"]) == (422, "sign_on_only")
 
 
@@ -141,13 +133,8 @@ def test_cross_site_page_cannot_begin_a_sign_in(client, set_up, hostile):
 
 def test_state_cookie_is_bound_to_this_host(database, tmp_path, set_up, hostile):
     sign_on = set_up(MSP, hostile.issuer)
-    settings = settings_of_public(
-        database,
-        tmp_path,
-        ADMIT_OUTBOUND_NETWORKS="127.0.0.0/8",
-        ADMIT_PORTAL_URL="https://admit.example.com",
-    )
-    with serve_app(create_app(settings)) as client:
+    own = {"ADMIT_OUTBOUND_NETWORKS": "127.0.0.0/8", "ADMIT_PORTAL_URL": "https://admit.example.com"}
+    with serve_app(create_app(settings_of_public(database, tmp_path, **own))) as client:
         answer = client.get(f"/v1/sign-on/{sign_on['id']}/begin")
     name, _, rest = answer.headers["set-cookie"].partition("=")
     told = {each.strip().lower() for each in rest.split(";")[1:]}
