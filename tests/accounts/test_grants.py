@@ -1,9 +1,15 @@
-"""Permission checks by scope, each allowed case next to a denied one."""
+"""Permission checks by scope, each allowed case next to a denied one. A denial reveals nothing by its work."""
 
-from uuid import UUID
+import sys
+from collections import Counter
+from typing import Any
+from unittest.mock import Mock
+from uuid import UUID, uuid4
 
 import pytest
 
+from api.access import ReadsMsp, ReadsTenant
+from api.caller import Caller
 from nac.accounts.roles import BUILT_IN_ROLES
 from nac.core.access.grants import (
     Grant,
@@ -14,14 +20,18 @@ from nac.core.access.grants import (
     require_may_grant,
     require_permissions,
 )
+from nac.core.audit.service import RequestOrigin
 from nac.kit.ids import MspId, TenantId
 from nac.kit.permissions import Permission, PermissionLevel, permissions_at
+from nac.tenancy.msps.service import MspNotFound
+from nac.tenancy.tenants.service import TenantNotFound
 
 ACME, BOLT = MspId(UUID(int=1)), MspId(UUID(int=2))
 A1, A2 = (TenantRef(TenantId(UUID(int=number)), ACME) for number in (11, 12))
 B1 = TenantRef(TenantId(UUID(int=21)), BOLT)
 NOTHING: frozenset[Permission] = frozenset()
-EVERYTHING = frozenset(Permission)
+MSP_READ = frozenset({Permission.MSP_READ})
+CHOSEN = frozenset({A1.tenant_id, B1.tenant_id})
 SOME = frozenset({Permission.ENDPOINT_READ, Permission.MSP_READ, Permission.TENANT_CREATE})
 
 
@@ -34,25 +44,9 @@ def principal_with(*grants: Grant) -> Principal:
     [
         (Grant(SOME), SOME, SOME, SOME, SOME, SOME, SOME),
         (Grant(SOME, msp_id=ACME), SOME, SOME, NOTHING, SOME, NOTHING, NOTHING),
-        (
-            Grant(SOME, msp_id=ACME, chosen=frozenset({A1.tenant_id, B1.tenant_id})),
-            SOME,
-            NOTHING,
-            # The tenant belongs to another MSP, for example after a move.
-            NOTHING,
-            frozenset({Permission.MSP_READ}),
-            NOTHING,
-            NOTHING,
-        ),
-        (
-            Grant(SOME, msp_id=ACME, chosen=frozenset()),
-            NOTHING,
-            NOTHING,
-            NOTHING,
-            {Permission.MSP_READ},
-            NOTHING,
-            NOTHING,
-        ),
+        # The second chosen tenant belongs to another MSP, for example after a move.
+        (Grant(SOME, msp_id=ACME, chosen=CHOSEN), SOME, NOTHING, NOTHING, MSP_READ, NOTHING, NOTHING),
+        (Grant(SOME, msp_id=ACME, chosen=frozenset()), NOTHING, NOTHING, NOTHING, MSP_READ, NOTHING, NOTHING),
         (Grant(SOME, tenant_id=A1.tenant_id), SOME, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING),
         (Grant(NOTHING), NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING),
     ],
@@ -100,7 +94,7 @@ def test_role_excludes_permissions_above_its_level(role):
 
 def test_builtin_roles_match_their_names():
     operator, admin, technician, tenant, help_desk, auditor = BUILT_IN_ROLES.values()
-    assert operator.permissions == EVERYTHING
+    assert operator.permissions == set(Permission)
     assert admin.permissions == permissions_at(PermissionLevel.MSP)
     assert tenant.permissions == permissions_at(PermissionLevel.TENANT)
     assert auditor.permissions == {each for each in Permission if each.is_read}
@@ -110,3 +104,43 @@ def test_builtin_roles_match_their_names():
     }
     assert not technician.permissions & {Permission.MEMBER_MANAGE, Permission.TOKEN_MANAGE, Permission.TENANT_CREATE}
     assert technician.permissions >= {Permission.SECRET_REVEAL, Permission.POLICY_PUBLISH, Permission.NAS_MANAGE}
+
+
+def _count_calls(refuse: Any, asked: Caller, refusal: type[Exception]) -> Counter[str]:
+    """The number of calls of each function."""
+    called = Counter[str]()
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        if event == "call":
+            called[frame.f_code.co_qualname] += 1
+        elif event == "c_call":
+            called[argument.__qualname__] += 1
+
+    sys.setprofile(note)
+    try:
+        refuse(asked)
+    except refusal:
+        sys.setprofile(None)
+        return called
+    finally:
+        sys.setprofile(None)
+    raise AssertionError("it is not refused")
+
+
+@pytest.mark.parametrize(
+    "grant",
+    [
+        Grant(permissions_at(PermissionLevel.MSP), msp_id=MspId(uuid4())),
+        Grant(permissions_at(PermissionLevel.TENANT), tenant_id=TenantId(uuid4())),
+    ],
+    ids=["MSP", "tenant"],
+)
+def test_unknown_and_foreign_ids_take_the_same_calls(grant):
+    def make_caller(tenant: TenantRef | None = None, msp: MspRef | None = None) -> Caller:
+        return Caller(Principal("token:x", (grant,)), RequestOrigin(None, "r"), tenant, msp, Mock(), Mock())
+
+    on_tenant, on_msp = ReadsTenant(Permission.SESSION_READ).on_tenant, ReadsMsp(Permission.MEMBER_READ).on_msp
+    for place in ({"tenant": B1}, {"msp": MspRef(BOLT)}):
+        refuse, refusal = (on_tenant, TenantNotFound) if "tenant" in place else (on_msp, MspNotFound)
+        unknown, foreign = (_count_calls(refuse, make_caller(**each), refusal) for each in ({}, place))
+        assert unknown == foreign != Counter()

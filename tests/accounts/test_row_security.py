@@ -1,6 +1,7 @@
 """Row-level security of accounts, without the filters of the services."""
 
 from datetime import timedelta
+from itertools import permutations
 from uuid import uuid4
 
 import pytest
@@ -45,53 +46,55 @@ def filled(app_engine: Engine, within: Within, field: Field) -> dict[Owner, memb
 
 
 def seen(session: Session) -> dict[str, int]:
-    return {table.__tablename__: len(session.scalars(select(table)).all()) for table in TABLES}
+    """The number of visible rows of each table that has some."""
+    found = {table.__tablename__: len(session.scalars(select(table)).all()) for table in TABLES}
+    return {name: number for name, number in found.items() if number}
 
 
 def test_owner_sees_only_its_rows(within, field, filled):
     for owner in (field.bolt, field.alpha, field.bravo, field.foreign):
         with within(owner) as session:
-            assert seen(session) == {
-                "people": 1,
-                "memberships": 1,
-                "membership_tenants": 0,
-                "custom_roles": 1,
-                "api_tokens": 1,
-                "sign_ins": 0,
-            }, owner
+            assert seen(session) == dict.fromkeys(("people", "memberships", "custom_roles", "api_tokens"), 1), owner
     with within(field.acme) as session:
         assert seen(session)["membership_tenants"] == 1
         assert session.scalars(select(Person.email)).all() == [filled[field.acme].person.email]
 
 
+def test_services_list_and_end_only_rows_of_their_owner(within, field, filled):
+    issued = {}
+    for owner in field.all():
+        with within(owner) as session:
+            assert [each.person.email for each in members.list_members(session, owner=owner)] == [
+                filled[owner].person.email
+            ]
+            (issued[owner],) = tokens.list_tokens(session, owner=owner)
+    for owner, other in permutations(field.all(), 2):
+        with within(owner) as session:
+            with pytest.raises(members.MemberNotFound):
+                members.delete_member(session, **whole(owner), membership_id=filled[other].membership.id)
+            with pytest.raises(tokens.TokenNotFound):
+                tokens.revoke_token(session, **whole(owner), token_id=issued[other].id)
+
+
 def test_user_sees_their_account_and_memberships(app_engine, field, filled):
     with session_scope(PersonScope(filled[field.acme].person.id), engine=app_engine) as session:
-        own = {
-            "people": 1,
-            "memberships": 1,
-            "membership_tenants": 1,
-            "custom_roles": 0,
-            "api_tokens": 0,
-            "sign_ins": 1,
-        }
-        assert seen(session) == own
+        assert seen(session) == dict.fromkeys(("people", "memberships", "membership_tenants", "sign_ins"), 1)
         assert session.execute(update(Membership).values(role="msp-admin")).rowcount == 0  # type: ignore[attr-defined]
     with session_scope(PersonScope(uuid4()), engine=app_engine) as session:
-        assert not any(seen(session).values())
+        assert seen(session) == {}
 
 
 def test_credential_sees_only_its_row(app_engine, within, field, filled):
     with within(field.alpha) as session:
         (token,) = tokens.list_tokens(session, owner=field.alpha)
-    with session_scope(CredentialScope(token.public_id), engine=app_engine) as session:
-        assert {name: number for name, number in seen(session).items() if number} == {"api_tokens": 1}
-    with session_scope(CredentialScope("0" * 15 + "1"), engine=app_engine) as session:
-        assert {name: number for name, number in seen(session).items() if number} == {"sign_ins": 1}
+    for public_id, table in ((token.public_id, "api_tokens"), ("0" * 15 + "1", "sign_ins")):
+        with session_scope(CredentialScope(public_id), engine=app_engine) as session:
+            assert seen(session) == {table: 1}
 
 
 def test_session_without_scope_sees_nothing(app_engine, filled):
     with Session(app_engine) as session:
-        assert not any(seen(session).values())
+        assert seen(session) == {}
 
 
 def test_writing_a_row_of_another_owner_is_rejected(within, field, filled):

@@ -21,7 +21,7 @@ from nac.kit.db import CredentialScope, session_scope
 from nac.kit.errors import Conflict, InvalidInput
 from nac.kit.permissions import Permission
 from nac.models import AuditEntry
-from tests.accounts.conftest import PLATFORM, Field, Within, whole
+from tests.accounts.conftest import PLATFORM, AddMember, Field, Within, whole
 from tests.factories.tenancy import ACTOR
 
 DAY = timedelta(days=1)
@@ -75,18 +75,17 @@ def test_rejected_token_reason_appears_only_in_the_log(app_engine, within, field
     assert show(app_engine, good.text, later=DAY - timedelta(minutes=1))
 
 
-def made_by_ann(app_engine: Engine, within: Within, field: Field) -> tuple[Member, tokens.CreatedToken]:
+def made_by_ann(add_member: AddMember, within: Within, field: Field) -> tuple[Member, tokens.CreatedToken]:
     """A token of the tenant alpha, created by Ann, who administers acme."""
-    with within(field.acme) as session:
-        ann = members.create_member(session, **whole(field.acme), email="ann@example.com", role="msp-admin")
+    ann = add_member(field.acme, "ann@example.com", "msp-admin")
     with within(field.alpha) as session:
         maker = TokenMaker(ann.person.id, "person:ann@example.com")
         wanted = {"permissions": ["endpoint.read", "token.manage"], "expires_at": utc_now() + DAY}
         return ann, tokens.create_token(session, **whole(field.alpha), name="hers", maker=maker, **wanted)
 
 
-def test_token_is_limited_by_its_creator_permissions(app_engine, within, field):
-    ann, made = made_by_ann(app_engine, within, field)
+def test_token_is_limited_by_its_creator_permissions(app_engine, within, field, add_member):
+    ann, made = made_by_ann(add_member, within, field)
     alpha = TenantRef(field.alpha.tenant_id, field.acme.msp_id)
     member = {"membership_id": ann.membership.id}
 
@@ -112,42 +111,34 @@ def test_token_is_limited_by_its_creator_permissions(app_engine, within, field):
         with within(PLATFORM) as session:
             people.set_disabled(session, actor=ACTOR, person_id=ann.person.id, disabled=disabled)
         assert held() == ("maker-gone" if disabled else both)
-    with within(field.foreign) as session:
-        members.create_member(session, **whole(field.foreign), email="ann@example.com", role="tenant-admin")
+    add_member(field.foreign, "ann@example.com", "tenant-admin")
     with within(field.acme) as session:
         members.delete_member(session, **whole(field.acme), **member)
     assert held() == "maker-gone"
 
 
-def test_provider_token_is_limited_to_its_owner_grants(app_engine, within, field):
+def test_provider_token_is_limited_to_its_owner_grants(app_engine, within, field, add_member):
     """The creator's own permissions exceed those of the tenant whose identity provider signed the creator in."""
-    ann, _ = made_by_ann(app_engine, within, field)
+    ann, _ = made_by_ann(add_member, within, field)
     with within(field.alpha) as session:
         maker = TokenMaker(ann.person.id, "person:ann@example.com", via=field.alpha)
         wanted = {"permissions": ["endpoint.read"], "expires_at": utc_now() + DAY}
         made = tokens.create_token(session, **whole(field.alpha), name="hers", maker=maker, **wanted)
     with pytest.raises(tokens.TokenRefused):
         show(app_engine, made.text)
-    with within(field.alpha) as session:
-        members.create_member(session, **whole(field.alpha), email="ann@example.com", role="auditor")
+    add_member(field.alpha, "ann@example.com")
     assert show(app_engine, made.text).maker == maker
 
 
-def test_child_token_ends_with_its_parent(app_engine, within, field):
-    ann, first = made_by_ann(app_engine, within, field)
+def test_child_token_ends_with_its_parent(app_engine, within, field, add_member):
+    ann, first = made_by_ann(add_member, within, field)
     program = show(app_engine, first.text)
     line = [first]
     for number in range(3):
         with within(field.alpha) as session:
-            made = tokens.create_token(
-                session,
-                **whole(field.alpha),
-                name=f"child {number}",
-                permissions=["endpoint.read"],
-                expires_at=utc_now() + 9 * DAY,
-                maker=program.maker,
-                parent_id=line[-1].row.id,
-            )
+            wanted = {"permissions": ["endpoint.read"], "expires_at": utc_now() + 9 * DAY, "name": f"child {number}"}
+            parent = {"maker": program.maker, "parent_id": line[-1].row.id}
+            made = tokens.create_token(session, **whole(field.alpha), **wanted, **parent)
         assert (made.row.maker_id, made.row.expires_at) == (ann.person.id, first.row.expires_at)
         line.append(made)
     with within(field.alpha) as session:
@@ -157,9 +148,8 @@ def test_child_token_ends_with_its_parent(app_engine, within, field):
         with pytest.raises(tokens.TokenRefused) as caught:
             show(app_engine, made.text)
         assert caught.value.why == "revoked"
-    wanted = {"permissions": ["endpoint.read"], "expires_at": utc_now() + DAY}
     with within(field.alpha) as session, pytest.raises(tokens.TokenRefused):
-        tokens.create_token(session, **whole(field.alpha), name="late", parent_id=line[-1].row.id, **wanted)
+        tokens.create_token(session, **whole(field.alpha), parent_id=line[-1].row.id, **wanted)
 
 
 def test_token_is_revoked_only_once(app_engine, within, field):
@@ -205,40 +195,24 @@ def test_secret_is_never_stored(database, within, field):
     assert secret not in repr(made)
 
 
-def test_tokens_are_visible_only_to_their_owner(within, field):
-    made = {owner: make(within, owner, ["endpoint.read"]) for owner in field.all()}
-    for owner in field.all():
-        with within(owner) as session:
-            assert [row.id for row in tokens.list_tokens(session, owner=owner)] == [made[owner].row.id]
-            for other in set(made) - {owner}:
-                with pytest.raises(tokens.TokenNotFound):
-                    tokens.revoke_token(session, **whole(owner), token_id=made[other].row.id)
-
-
 @pytest.mark.parametrize(
-    ("given", "error"),
+    ("given", "error", "told"),
     [
-        ({"permissions": ["tenant.create"]}, InvalidInput),
-        ({"permissions": ["tenant.fly"]}, InvalidInput),
-        ({"permissions": []}, InvalidInput),
-        ({"name": " "}, InvalidInput),
-        ({"held": frozenset({Permission.SITE_READ})}, PermissionMissing),
+        ({"permissions": ["tenant.create"]}, InvalidInput, ""),
+        ({"permissions": ["tenant.fly"]}, InvalidInput, ""),
+        ({"permissions": []}, InvalidInput, ""),
+        ({"name": " "}, InvalidInput, ""),
+        ({"held": frozenset({Permission.SITE_READ})}, PermissionMissing, ""),
+        ({"expires_at": utc_now() - DAY}, InvalidInput, "expires_at.* is in the past"),
+        ({"expires_at": utc_now() + 400 * DAY}, InvalidInput, "expires_at.* is more than 366 days away"),
     ],
 )
-def test_invalid_fields_create_no_token(within, field, given, error):
+def test_invalid_fields_create_no_token(within, field, given, error, told):
     right = {"name": "x", "permissions": ["endpoint.read"], "expires_at": utc_now() + DAY}
     with within(field.alpha) as session:
-        with pytest.raises(error):
+        with pytest.raises(error, match=told):
             tokens.create_token(session, **whole(field.alpha) | right | given)
         assert not tokens.list_tokens(session, owner=field.alpha)
-
-
-@pytest.mark.parametrize(("days", "told"), [(-1, "is in the past"), (400, "is more than 366 days away")])
-def test_invalid_expiry_is_rejected_with_a_reason(within, field, days, told):
-    given = {"name": "x", "permissions": ["endpoint.read"], "expires_at": utc_now() + days * DAY}
-    with within(field.alpha) as session, pytest.raises(InvalidInput, match=told) as refused:
-        tokens.create_token(session, **whole(field.alpha), **given)
-    assert refused.value.place == "expires_at"
 
 
 def test_number_of_tokens_is_limited(within, field, monkeypatch):
