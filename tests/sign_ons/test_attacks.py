@@ -121,8 +121,8 @@ def endless(certificates: Certificates) -> Iterator[Callable[[bytes], str]]:
 
 @pytest.mark.parametrize("said", [b"{" + b" " * 60_000, b"{", b"X-Name: value\r\n"], ids=["huge", "slow", "headers"])
 def test_endless_provider_response_is_aborted(browser, set_up, endless, said, monkeypatch):
-    monkeypatch.setattr(code_flow, "_TOTAL_SECONDS", 2.0)
-    monkeypatch.setattr(code_flow, "_STEP_SECONDS", 1.0)
+    monkeypatch.setattr(code_flow, "_TOTAL_SECONDS", 0.8)
+    monkeypatch.setattr(code_flow, "_STEP_SECONDS", 0.4)
     sign_on = set_up(MSP, endless(said))
     answer = browser().ask("GET", f"/sign-on/{sign_on['id']}/begin")
     assert (answer.status_code, answer.json()["code"]) == (503, "provider-unavailable")

@@ -2,13 +2,16 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import httpx
 import pytest
 from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
 
+from api import change
 from api.main import create_app
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.settings import Settings
@@ -21,7 +24,7 @@ from tests.factories.certificates import SIGNING
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell
 from tests.postgres import Database
-from tests.row_snapshots import snapshotted
+from tests.row_snapshots import SnapshotStore, snapshotted
 
 ANN = {"email": "ann@acme.example", "organisation": "Acme <School> Söhne"}
 PASSWORD = "a few words of ann"
@@ -94,9 +97,60 @@ def keeper(offering: Settings) -> TrialEnvironment:
 
 
 @pytest.fixture
-def trial(api: httpx.Client, mails: Mails) -> str:
+def sign_up(api: httpx.Client) -> Callable[..., httpx.Response]:
+    return lambda **changed: api.post("/v1/sign-up", json=ANN | changed)
+
+
+@pytest.fixture
+def confirm(api: httpx.Client, mails: Mails) -> Callable[..., httpx.Response]:
+    """Function that opens the last link, and chooses a password."""
+
+    def confirm(**changed: str) -> httpx.Response:
+        wanted = {"token": mails.token(), "password": PASSWORD}
+        return api.post("/v1/sign-up/confirm", json=wanted | changed)
+
+    return confirm
+
+
+@pytest.fixture
+def trial(standing: SnapshotStore, sign_up, confirm) -> str:
     """The slug of the tenant of the user Ann."""
-    assert api.post("/v1/sign-up", json=ANN).status_code == 202
-    answer = api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD, "name": "Ann"})
-    assert answer.status_code == 201, answer.text
-    return answer.json()["tenant"]
+
+    def make_trial() -> str:
+        assert sign_up().status_code == 202
+        answer = confirm(name="Ann")
+        assert answer.status_code == 201, answer.text
+        return answer.json()["tenant"]
+
+    return standing(make_trial)
+
+
+class Start:
+    """The start page of a trial, in a signed-in browser."""
+
+    def __init__(self, api: httpx.Client, slug: str) -> None:
+        self.api, self.slug, self.path = api, slug, f"/start/{slug}"
+        assert api.post("/sign-in", data={"email": ANN["email"], "password": PASSWORD}).status_code == 303
+        # Browsers send the cookie only over TLS.
+        api.headers["Cookie"] = f"__Host-admit={api.cookies['__Host-admit']}"
+        found = re.search('name="csrf_token" value="([^"]+)"', api.get("/").text)
+        assert found
+        self.csrf_token = found[1]
+
+    def post(self, form: str, **given: str) -> httpx.Response:
+        return self.post_to(f"{self.path}/{form}", **given)
+
+    def post_to(self, path: str, **given: str) -> httpx.Response:
+        return self.api.post(path, data=given | {"csrf_token": self.csrf_token})
+
+
+@pytest.fixture
+def start(api: httpx.Client, trial: str, monkeypatch: pytest.MonkeyPatch) -> Start:
+    # The cell of these tests is dead, so no test waits for its confirmation.
+    monkeypatch.setattr(change, "_LIVE_TIMEOUT_SECONDS", 0.05)
+    return Start(api, trial)
+
+
+@pytest.fixture
+def platform_session(app_engine: Engine) -> Callable[[], AbstractContextManager[Session]]:
+    return lambda: session_scope(PlatformScope(), engine=app_engine)

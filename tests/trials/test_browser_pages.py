@@ -4,15 +4,11 @@ import re
 from urllib.parse import urljoin
 
 import httpx
-import pytest
 
 from api.main import create_app
 from api.start import sign_in_routes as start_routes
 from nac.accounts.sign_in.secret_texts import LinkText
 from tests.api.app_server import serve_app, settings_of_public
-from tests.trials.test_start_page import start
-
-__all__ = ["start"]
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 
@@ -26,27 +22,26 @@ def page_parts(answer: httpx.Response) -> tuple[int, str, list[str]]:
     return answer.status_code, sentence, re.findall(r'<a href="([^"]+)"', answer.text)
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "ways"),
-    [
+def test_unknown_page_links_onward(start):
+    for path, status, ways in (
         ("/sign-up/abc", 410, ["/sign-up"]),
         ("/new-password/abc", 410, ["/new-password"]),
         ("/start/nope", 404, ["/"]),
         ("/start/alpha/nope", 404, ["/"]),
         ("/nowhere", 404, ["/"]),
         ("/sign-in/totp", 405, ["/"]),
-    ],
-)
-def test_unknown_page_links_onward(start, path, status, ways):
-    found, sentence, to = page_parts(start.api.get(path, headers=BROWSER))
-    assert (found, to) == (status, ways)
-    assert sentence.endswith(".")
+    ):
+        answer = start.api.get(path, headers=BROWSER)
+        found, sentence, to = page_parts(answer)
+        assert (found, to) == (status, ways)
+        assert sentence.endswith(".")
+        assert answer.headers.get("allow") == ("POST" if status == 405 else None)
 
 
-@pytest.mark.parametrize("path", ["/v1/nowhere", "/v1/me", "/openapi.json/x"])
-def test_programs_and_the_api_get_problems(start, path):
+def test_programs_and_the_api_get_problems(start):
     with httpx.Client(transport=start.api._transport, base_url="http://api") as nobody:
-        assert nobody.get(path, headers=BROWSER).headers["content-type"] == "application/problem+json"
+        for path in ("/v1/nowhere", "/v1/me", "/v1/sign-in", "/openapi.json/x"):
+            assert nobody.get(path, headers=BROWSER).headers["content-type"] == "application/problem+json"
         assert nobody.get("/start/alpha/nope").headers["content-type"] == "application/problem+json"
 
 
@@ -78,19 +73,18 @@ def test_database_outage_and_rate_limit_are_pages(database, tmp_path):
         assert "requests in a minute" in much.text
 
 
-@pytest.mark.parametrize("path", ["//evil.example/", "///evil.example", "/%5Cevil.example/"])
-def test_retry_link_stays_on_this_site(database, tmp_path, path):
+def test_retry_link_stays_on_this_site(database, tmp_path):
     limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "1"}
     with serve_app(create_app(settings_of_public(database, tmp_path, **limits))) as client:
         client.get("/nowhere")
-        status, _, ways = page_parts(client.get(f"http://api{path}", headers=BROWSER))
-    assert status == 429
-    assert not [way for way in ways if urljoin("http://api/", way).split("/")[2] != "api"], ways
+        for path in ("//evil.example/", "///evil.example", "/%5Cevil.example/"):
+            status, _, ways = page_parts(client.get(f"http://api{path}", headers=BROWSER))
+            assert status == 429
+            assert not [way for way in ways if urljoin("http://api/", way).split("/")[2] != "api"], ways
 
 
-@pytest.mark.parametrize(
-    ("accept", "is_page"),
-    [
+def test_error_page_is_sent_only_if_html_is_accepted(api):
+    for accept, is_page in (
         ("text/html", True),
         ("Text/HTML;charset=utf-8", True),
         ("application/json, text/html;q=0.1", True),
@@ -98,11 +92,9 @@ def test_retry_link_stays_on_this_site(database, tmp_path, path):
         ("application/json, text/html;q=0.000", False),
         ("text/htmlx", False),
         ("*/*", False),
-    ],
-)
-def test_error_page_is_sent_only_if_html_is_accepted(start, accept, is_page):
-    answer = start.api.get("/nowhere", headers={"Accept": accept})
-    assert answer.headers["content-type"].startswith("text/html" if is_page else "application/problem+json")
+    ):
+        kind = api.get("/nowhere", headers={"Accept": accept}).headers["content-type"]
+        assert kind.startswith("text/html" if is_page else "application/problem+json"), accept
 
 
 def test_error_page_gives_no_api_instructions(start):

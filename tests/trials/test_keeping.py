@@ -1,9 +1,12 @@
 """The lifecycle of a trial: reminders, limits, end, deletion and conversion to a paid tenant."""
 
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pytest
 from sqlalchemy import Engine, func, select
+from sqlalchemy.orm import Session
 
 from nac.core.access.owners import Owner
 from nac.inventory.endpoints import service as endpoints
@@ -15,6 +18,7 @@ from nac.models import AuditEntry, AuthLog, SignUp, Tenant, Trial
 from nac.onboarding.imports import endpoint_file as endpoint_files
 from nac.onboarding.tenant_purge import purge_due
 from nac.onboarding.trials import lifecycle, service
+from nac.onboarding.trials.lifecycle import TrialEnvironment
 from nac.tenancy.cells import service as cells
 from nac.tenancy.msps import service as msps
 from nac.tenancy.tenants import service as tenants
@@ -27,38 +31,58 @@ from tests.factories.tenancy import ACTOR
 
 __all__ = ["make_token"]
 _DAY = timedelta(days=1)
-_CONVERTED = ["trial-converted"]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The tenant of a trial, which the worker processes."""
+
+    tenant_id: TenantId
+    keeper: TrialEnvironment
+    app_engine: Engine
+    worker_engine: Engine
+    owner_engine: Engine
+
+    def process(self, now: datetime | None = None) -> None:
+        lifecycle.process_trials(self.keeper, now=now or utc_now(), engine=self.worker_engine)
+
+    def platform(self) -> AbstractContextManager[Session]:
+        return session_scope(PlatformScope(), engine=self.app_engine)
+
+    def tenant(self) -> AbstractContextManager[Session]:
+        return session_scope(TenantScope(self.tenant_id), engine=self.app_engine)
+
+    def trial(self) -> Trial:
+        with self.platform() as session:
+            return service.require_trial(session, tenant_id=self.tenant_id)
+
+    def status(self) -> str:
+        with self.platform() as session:
+            return tenants.require_tenant(session, tenant_id=self.tenant_id).status
+
+    def add_device(self, number: int) -> None:
+        with self.tenant() as session:
+            given = {"actor": ACTOR, "tenant_id": self.tenant_id, "mac": f"00005e00530{number}"}
+            endpoints.create_endpoint(session, **given)
+
+    def log(self, number: int, nas: str = "") -> None:
+        """Add authentications to the log."""
+        with session_scope(PlatformScope(), engine=self.owner_engine) as session:
+            for _ in range(number):
+                make_row(session, AuthLog.__table__, self.tenant_id, at=utc_now(), nas_identifier=nas)
 
 
 @pytest.fixture
-def tenant_id(trial: str, app_engine: Engine) -> TenantId:
+def kept(trial: str, keeper: TrialEnvironment, app_engine: Engine, worker_engine: Engine, owner_engine: Engine) -> Kept:
     with session_scope(PlatformScope(), engine=app_engine) as session:
-        return tenants.require_by_slug(session, slug=trial).id
+        tenant_id = tenants.require_by_slug(session, slug=trial).id
+    return Kept(tenant_id, keeper, app_engine, worker_engine, owner_engine)
 
 
-def _ends_at(tenant_id: TenantId, engine: Engine) -> datetime:
-    with session_scope(PlatformScope(), engine=engine) as session:
-        return service.require_trial(session, tenant_id=tenant_id).ends_at
-
-
-def _status(tenant_id: TenantId, engine: Engine) -> str:
-    with session_scope(PlatformScope(), engine=engine) as session:
-        return tenants.require_tenant(session, tenant_id=tenant_id).status
-
-
-def _add(engine: Engine, tenant_id: TenantId, number: int) -> None:
-    with session_scope(TenantScope(tenant_id), engine=engine) as session:
-        endpoints.create_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac=f"00005e00530{number}")
-
-
-def test_trial_is_reminded_ended_and_deleted(tenant_id, keeper, mails, app_engine, worker_engine, tmp_path):
-    ends_at = _ends_at(tenant_id, app_engine)
+def test_trial_is_reminded_ended_and_deleted(kept, mails, worker_engine, tmp_path):
+    ends_at = kept.trial().ends_at
     told = len(mails.all())
-    seen = []
-    for days in (14, 7, 6.9, 3, 2, 0.5, 0.4, 0, -1):
-        lifecycle.process_trials(keeper, now=ends_at - days * _DAY, engine=worker_engine)
-        seen.append((days, [values.get("days") for _, _, values in mails.all()[told:]]))
-    assert seen == [
+    for days, reminders in (
         (14, []),
         (7, [7]),
         (6.9, [7]),
@@ -68,144 +92,137 @@ def test_trial_is_reminded_ended_and_deleted(tenant_id, keeper, mails, app_engin
         (0.4, [7, 3, 1]),
         (0, [7, 3, 1, None]),
         (-1, [7, 3, 1, None]),
-    ]
+    ):
+        kept.process(ends_at - days * _DAY)
+        assert [values.get("days") for _, _, values in mails.all()[told:]] == reminders, days
     assert mails.templates()[-1] == "trial-ended"
-    assert _status(tenant_id, app_engine) == "suspended"
+    assert kept.status() == "suspended"
     over = ends_at + 14 * _DAY
-    lifecycle.process_trials(keeper, now=over, engine=worker_engine)
-    lifecycle.process_trials(keeper, now=over + _DAY, engine=worker_engine)
-    with session_scope(PlatformScope(), engine=app_engine) as session:
-        row = tenants.require_tenant(session, tenant_id=tenant_id)
+    kept.process(over)
+    kept.process(over + _DAY)
+    with kept.platform() as session:
+        row = tenants.require_tenant(session, tenant_id=kept.tenant_id)
         assert (row.status, row.purge_at) == ("deleting", over)
         row.purge_at = utc_now()
-        enter_tenant(session, tenant_id)
-        slot = cells.require_slot(session, tenant_id=tenant_id)
+        enter_tenant(session, kept.tenant_id)
+        slot = cells.require_slot(session, tenant_id=kept.tenant_id)
         slot.secret_sealed = SEALER.seal(b"a-radius-secret-of-the-slot", cells.slot_secret_context(slot))
         session.flush()
     assert purge_due(folder=tmp_path / "files", sealer=SEALER, now=utc_now(), engine=worker_engine)
     assert [path.suffix for path in sorted((tmp_path / "files").iterdir())] == [".key", ".zip"]
-    with session_scope(PlatformScope(), engine=app_engine) as session:
-        assert session.scalars(select(Tenant)).all() == []
-        assert session.scalars(select(Trial)).all() == []
+    with kept.platform() as session:
+        assert session.scalars(select(Tenant)).all() == session.scalars(select(Trial)).all() == []
 
 
-def test_missed_reminders_are_sent_as_one_mail(tenant_id, keeper, mails, app_engine, worker_engine):
+def test_missed_reminders_are_sent_as_one_mail(kept, mails):
     """The worker was down for a week."""
-    lifecycle.process_trials(keeper, now=_ends_at(tenant_id, app_engine) - timedelta(hours=5), engine=worker_engine)
+    kept.process(kept.trial().ends_at - timedelta(hours=5))
     assert [values.get("days") for _, _, values in mails.all()][-1] == 1
     assert mails.templates().count("trial-ending") == 1
 
 
-def test_devices_beyond_the_trial_limit_are_rejected(tenant_id, app_engine):
+def test_devices_beyond_the_trial_limit_are_rejected(kept):
+    given = {"actor": ACTOR, "tenant_id": kept.tenant_id}
     for number in (1, 2):
-        _add(app_engine, tenant_id, number)
+        kept.add_device(number)
     with pytest.raises(TrialLimitReached):
-        _add(app_engine, tenant_id, 3)
-    lines = '{"mac": "00:00:5e:00:53:09"}\n'
-    with pytest.raises(TrialLimitReached), session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        endpoint_files.import_endpoints(session, actor=ACTOR, tenant_id=tenant_id, text=lines)
-    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        endpoints.delete_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac="00005e005302")
-    _add(app_engine, tenant_id, 3)
+        kept.add_device(3)
+    with pytest.raises(TrialLimitReached), kept.tenant() as session:
+        endpoint_files.import_endpoints(session, **given, text='{"mac": "00:00:5e:00:53:09"}\n')
+    with kept.tenant() as session:
+        endpoints.delete_endpoint(session, **given, mac="00005e005302")
+    kept.add_device(3)
 
 
-def _log(engine: Engine, owner: Engine, tenant_id: TenantId, number: int, nas: str = "") -> None:
-    with session_scope(PlatformScope(), engine=owner) as session:
-        for _ in range(number):
-            make_row(session, AuthLog.__table__, tenant_id, at=utc_now(), nas_identifier=nas)
-
-
-def test_too_many_authentications_warn_then_suspend(tenant_id, keeper, mails, app_engine, worker_engine, owner_engine):
-    _log(app_engine, owner_engine, tenant_id, 3)
-    _log(app_engine, owner_engine, tenant_id, 5, nas="admit-self-test")
-    lifecycle.process_trials(keeper, engine=worker_engine)
+def test_too_many_authentications_warn_then_suspend(kept, mails):
+    kept.log(3)
+    kept.log(5, nas="admit-self-test")
+    kept.process()
     assert "trial-limit" not in mails.templates()
-    _log(app_engine, owner_engine, tenant_id, 1)
+    kept.log(1)
     now = utc_now()
     for hours in (0, 1, 23):
-        lifecycle.process_trials(keeper, now=now + timedelta(hours=hours), engine=worker_engine)
+        kept.process(now + timedelta(hours=hours))
     assert mails.templates().count("trial-limit") == 1
-    assert _status(tenant_id, app_engine) == "active"
+    assert kept.status() == "active"
     # The day of the count has moved, as if the traffic had continued.
-    with session_scope(PlatformScope(), engine=app_engine) as session:
-        service.require_trial(session, tenant_id=tenant_id).over_since = now - _DAY
-    lifecycle.process_trials(keeper, now=now, engine=worker_engine)
+    with kept.platform() as session:
+        service.require_trial(session, tenant_id=kept.tenant_id).over_since = now - _DAY
+    kept.process(now)
     assert mails.templates()[-1] == "trial-suspended"
-    assert _status(tenant_id, app_engine) == "suspended"
+    assert kept.status() == "suspended"
 
 
-def test_quiet_day_ends_the_warning(tenant_id, keeper, app_engine, worker_engine, owner_engine):
-    _log(app_engine, owner_engine, tenant_id, 4)
-    lifecycle.process_trials(keeper, engine=worker_engine)
-    lifecycle.process_trials(keeper, now=utc_now() + 2 * _DAY, engine=worker_engine)
-    with session_scope(PlatformScope(), engine=app_engine) as session:
-        assert service.require_trial(session, tenant_id=tenant_id).over_since is None
+def test_quiet_day_ends_the_warning(kept):
+    kept.log(4)
+    kept.process()
+    assert kept.trial().over_since is not None
+    kept.process(utc_now() + 2 * _DAY)
+    assert kept.trial().over_since is None
 
 
-def test_converted_trial_has_no_end_or_limits(tenant_id, keeper, mails, app_engine, worker_engine, tmp_path):
-    ends_at = _ends_at(tenant_id, app_engine)
-    lifecycle.process_trials(keeper, now=ends_at, engine=worker_engine)
-    with session_scope(PlatformScope(), engine=app_engine) as session:
+def test_converted_trial_has_no_end_or_limits(kept, mails):
+    ends_at = kept.trial().ends_at
+    kept.process(ends_at)
+    with kept.platform() as session:
         msp_id = msps.create_msp(session, actor=ACTOR, slug="bolt").id
-        lifecycle.convert_trial(session, keeper.context, actor=ACTOR, tenant_id=tenant_id, msp="bolt")
-        tenant = tenants.require_tenant(session, tenant_id=tenant_id)
+        lifecycle.convert_trial(session, kept.keeper.context, actor=ACTOR, tenant_id=kept.tenant_id, msp="bolt")
+        tenant = tenants.require_tenant(session, tenant_id=kept.tenant_id)
         assert (tenant.status, tenant.msp_id) == ("active", msp_id)
-    lifecycle.process_trials(keeper, now=ends_at + 100 * _DAY, engine=worker_engine)
-    assert _status(tenant_id, app_engine) == "active"
+    kept.process(ends_at + 100 * _DAY)
+    assert kept.status() == "active"
     assert mails.templates()[-1] == "trial-converted"
     for number in range(4):
-        _add(app_engine, tenant_id, number)
+        kept.add_device(number)
 
 
-def test_trial_shows_the_slug_of_its_tenant(trial, tenant_id, api, make_token):
-    headers = {"Authorization": f"Bearer {make_token(Owner())}"}
+def test_trial_shows_the_slug_of_its_tenant(trial, kept, api, make_token):
+    headers, path = {"Authorization": f"Bearer {make_token(Owner())}"}, f"/v1/trials/{kept.tenant_id}"
     (listed,) = api.get("/v1/trials", headers=headers).json()["items"]
-    shown = api.get(f"/v1/trials/{tenant_id}", headers=headers)
+    shown = api.get(path, headers=headers)
     assert shown.json() == listed
-    assert (listed["tenant_id"], listed["tenant"]) == (str(tenant_id), trial)
+    assert (listed["tenant_id"], listed["tenant"]) == (str(kept.tenant_id), trial)
     match = headers | {"If-Match": shown.headers["etag"]}
-    extended = api.post(f"/v1/trials/{tenant_id}/extend", json={"days": 3}, headers=match)
+    extended = api.post(f"{path}/extend", json={"days": 3}, headers=match)
     assert (extended.status_code, extended.json()["tenant"]) == (200, trial)
-    late = api.post(f"/v1/trials/{tenant_id}/extend", json={"days": 3}, headers=match)
+    late = api.post(f"{path}/extend", json={"days": 3}, headers=match)
     assert (late.status_code, late.json()["code"]) == (412, "has-changed")
     match["If-Match"] = extended.headers["etag"]
     # A conversion needs no request body.
-    assert api.post(f"/v1/trials/{tenant_id}/convert", headers=match).json()["state"] == "converted"
+    assert api.post(f"{path}/convert", headers=match).json()["state"] == "converted"
 
 
-def test_killed_conversion_is_done_or_not(tenant_id, keeper, mails, database, app_engine, worker_engine):
+def test_killed_conversion_is_done_or_not(kept, mails, database, app_engine):
     """The conversion includes its mail and audit entry. A retry reports or completes it."""
-    lifecycle.process_trials(keeper, now=_ends_at(tenant_id, app_engine), engine=worker_engine)
+    kept.process(kept.trial().ends_at)
     told = mails.templates()
 
     def convert(engine: Engine) -> None:
         with session_scope(PlatformScope(), engine=engine) as session:
-            lifecycle.convert_trial(session, keeper.context, actor=ACTOR, tenant_id=tenant_id)
+            lifecycle.convert_trial(session, kept.keeper.context, actor=ACTOR, tenant_id=kept.tenant_id)
 
-    for when, state, status, more in ((BEFORE, "ended", "suspended", []), (AFTER, "converted", "active", _CONVERTED)):
+    done = ("converted", "active", ["trial-converted"])
+    for when, (state, status, more) in ((BEFORE, ("ended", "suspended", [])), (AFTER, done)):
         assert killed_at_commit(lambda: convert(make_engine(database.app_url)), at=1, when=when)
-        with session_scope(PlatformScope(), engine=app_engine) as session:
-            assert service.require_trial(session, tenant_id=tenant_id).state == state
-            enter_tenant(session, tenant_id)
+        assert (kept.trial().state, kept.status(), mails.templates()) == (state, status, told + more)
+        with kept.tenant() as session:
             audited = select(func.count()).where(AuditEntry.action == "trial.convert")
             assert session.scalar(audited) == len(more)
-        assert (_status(tenant_id, app_engine), mails.templates()) == (status, told + more)
     with pytest.raises(Conflict, match="already converted"):
         convert(app_engine)
 
 
-def test_extended_trial_continues(tenant_id, keeper, mails, app_engine, worker_engine, tmp_path):
-    ends_at = _ends_at(tenant_id, app_engine)
-    lifecycle.process_trials(keeper, now=ends_at, engine=worker_engine)
-    with session_scope(PlatformScope(), engine=app_engine) as session:
-        lifecycle.extend_trial(session, actor=ACTOR, tenant_id=tenant_id, days=30)
-    assert _status(tenant_id, app_engine) == "active"
-    assert _ends_at(tenant_id, app_engine) == ends_at + 30 * _DAY
-    lifecycle.process_trials(keeper, now=ends_at + 20 * _DAY, engine=worker_engine)
-    assert _status(tenant_id, app_engine) == "active"
+def test_extended_trial_continues(kept):
+    ends_at = kept.trial().ends_at
+    kept.process(ends_at)
+    with kept.platform() as session:
+        lifecycle.extend_trial(session, actor=ACTOR, tenant_id=kept.tenant_id, days=30)
+    assert (kept.status(), kept.trial().ends_at) == ("active", ends_at + 30 * _DAY)
+    kept.process(ends_at + 20 * _DAY)
+    assert kept.status() == "active"
 
 
-def test_sign_ups_are_deleted_after_a_month(trial, keeper, app_engine, worker_engine):
-    lifecycle.process_trials(keeper, now=utc_now() + timedelta(days=31), engine=worker_engine)
-    with session_scope(PlatformScope(), engine=app_engine) as session:
+def test_sign_ups_are_deleted_after_a_month(kept):
+    kept.process(utc_now() + timedelta(days=31))
+    with kept.platform() as session:
         assert session.scalars(select(SignUp)).all() == []

@@ -8,9 +8,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from api.main import PAGE_ROUTES
-from tests.trials.test_start_page import Start, start
-
-__all__ = ["start"]
+from tests.trials.conftest import Start
 
 _BAD: Final = ("%00", "%ff", 2000 * "x", "%22%3E%3Cscript%3E")
 _OTHERS: Final = ("%ed%a0%80", "%f0%9f", "%0d%0aa:b", "+", "")
@@ -58,12 +56,3 @@ def test_invalid_characters_in_an_address_show_the_form_again(api):
     told = re.findall('role="alert">([^<]+)', shown.text)
     assert (shown.status_code, told) == (422, ["The query contains NUL. Remove the NUL."])
     assert 'action="/sign-in/company"' in shown.text
-
-
-def test_get_on_a_form_action_gets_an_error_page(api):
-    """After an error, a user opens the URL of the form again."""
-    shown = api.get("/sign-in/totp")
-    assert (shown.status_code, shown.headers["allow"]) == (405, "POST")
-    _require_page(shown)
-    assert '<a href="/">' in shown.text
-    assert api.get("/v1/sign-in").headers["content-type"] == "application/problem+json"

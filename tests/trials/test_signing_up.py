@@ -4,7 +4,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import Engine, select, update
+from sqlalchemy import select, update
 
 from api.main import create_app
 from nac.accounts.members import service as members
@@ -18,7 +18,6 @@ from nac.kit.passwords import verify_password
 from nac.kit.permissions import permissions_at
 from nac.kit.settings import TrialSettings
 from nac.models import (
-    AuthorityIntent,
     Certificate,
     CertificateAuthority,
     Membership,
@@ -32,20 +31,21 @@ from nac.models import (
 )
 from nac.onboarding.trials import lifecycle, provisioning
 from nac.onboarding.trials import service as signing_up
-from nac.onboarding.trials.lifecycle import TrialEnvironment
 from nac.onboarding.trials.service import SignUpContext
 from nac.tenancy import sites
 from nac.tenancy.tenants import service as tenants
 from tests.api.app_server import serve_app, settings_of_public
 from tests.commit_kills import deaths
 from tests.factories.certificates import SIGNING
-from tests.sign_in.conftest import Browser
+from tests.sign_in.conftest import Browser, sql
 from tests.trials.conftest import ANN, PASSWORD
 
+__all__ = ["sql"]
 
-def test_confirmed_user_administers_a_working_tenant(trial, mails, app_engine, api):
+
+def test_confirmed_user_administers_a_working_tenant(trial, mails, app_engine, api, platform_session):
     assert trial.startswith("acme-school-sohne-")
-    with session_scope(PlatformScope(), engine=app_engine) as session:
+    with platform_session() as session:
         tenant = tenants.require_by_slug(session, slug=trial)
         person = session.scalars(select(Person)).one()
         assert (person.email, person.name) == (ANN["email"], "Ann")
@@ -61,130 +61,96 @@ def test_confirmed_user_administers_a_working_tenant(trial, mails, app_engine, a
     assert PASSWORD not in str(mails.all())
 
 
-def test_new_tenant_is_read_at_its_location(api, mails):
-    assert api.post("/v1/sign-up", json=ANN).status_code == 202
-    made = api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD})
+def test_link_works_once_and_leads_to_the_tenant(sign_up, confirm, mails, api):
+    assert sign_up().status_code == 202
+    made = confirm()
     assert made.status_code == 201, made.text
     ann = Browser(api)
     ann.sign_in(ANN["email"], PASSWORD)
     read = ann.good("GET", made.headers["location"].removeprefix("/v1"))
     assert read["slug"] == made.json()["tenant"]
-
-
-def test_link_works_once(trial, mails, api):
-    asked = {"token": mails.token(), "password": PASSWORD}
-    again = api.post("/v1/sign-up/confirm", json=asked)
-    unknown = api.post("/v1/sign-up/confirm", json=asked | {"token": "x" * 43})
+    again, unknown = confirm(), confirm(token="x" * 43)
     assert (again.status_code, again.json()["code"]) == (410, "link-refused")
     assert again.json()["detail"] == unknown.json()["detail"]
     assert api.get(mails.link()).status_code == 410
 
 
-def test_known_and_unknown_addresses_get_the_same_response(trial, mails, api):
-    known = api.post("/v1/sign-up", json=ANN)
-    unknown = api.post("/v1/sign-up", json=ANN | {"email": "bob@bolt.example"})
+def test_known_and_unknown_addresses_get_the_same_response(trial, mails, sign_up):
+    known = sign_up()
+    unknown = sign_up(email="bob@bolt.example")
     assert (known.status_code, known.content) == (unknown.status_code, unknown.content)
     assert mails.templates()[-2:] == ["sign-up-known", "sign-up-confirm"]
 
 
-def test_link_expires_after_a_day(mails, api, app_engine):
-    api.post("/v1/sign-up", json=ANN)
+def test_link_expires_after_a_day(mails, api, sign_up, platform_session):
+    sign_up()
     assert api.get(mails.link()).status_code == 200
-    with session_scope(PlatformScope(), engine=app_engine) as session:
+    with platform_session() as session:
         session.execute(update(SignUp).values(expires_at=utc_now() - timedelta(seconds=1)))
     assert api.get(mails.link()).status_code == 410
 
 
-def test_second_link_makes_no_second_account(mails, api):
-    api.post("/v1/sign-up", json=ANN)
+def test_second_link_makes_no_second_account(mails, sign_up, confirm):
+    sign_up()
     first = mails.token()
-    api.post("/v1/sign-up", json=ANN)
-    second = mails.token()
-    for token, status in ((first, 201), (second, 410)):
-        answer = api.post("/v1/sign-up/confirm", json={"token": token, "password": PASSWORD})
-        assert answer.status_code == status, answer.text
+    sign_up()
+    assert (confirm(token=first).status_code, confirm().status_code) == (201, 410)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"email": "ann"},
-        {"email": "ann@acme.example\r\nBcc: x@y.example"},
-        {"email": "a@" + "b" * 300 + ".example"},
-        {"organisation": ""},
-        {"organisation": "a\x00b"},
-        {"organisation": "a" * 81},
+def test_invalid_sign_up_is_rejected(sign_up, mails):
+    for wrong in (
+        *({"email": each} for each in ("ann", "ann@acme.example\r\nBcc: x@y.example", "a@" + "b" * 300 + ".example")),
+        *({"organisation": each} for each in ("", "a\x00b", "a" * 81)),
         {"organisation": "WIN a prize: click http://evil.example/now"},
         {"organisation": "Look at WWW.evil.example"},
         {"organisation": "evil.example/now"},
         {"organisation": "write to eve@evil.example"},
         {"role": "platform-operator"},
-    ],
-)
-def test_invalid_sign_up_is_rejected(api, mails, wrong):
-    assert api.post("/v1/sign-up", json=ANN | wrong).status_code == 422
+    ):
+        assert sign_up(**wrong).status_code == 422, wrong
     assert not mails.all()
 
 
-def test_weak_password_keeps_the_link_valid(mails, api):
-    api.post("/v1/sign-up", json=ANN)
+def test_weak_password_keeps_the_link_valid(sign_up, confirm):
+    sign_up()
     for password, status in (("short", 422), (ANN["email"], 422), (PASSWORD, 201)):
-        answer = api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": password})
-        assert answer.status_code == status, answer.text
+        assert confirm(password=password).status_code == status
 
 
-def test_one_address_gets_three_links_a_day(api, mails):
-    answers = {api.post("/v1/sign-up", json=ANN).content for _ in range(5)}
+def test_one_address_gets_three_links_a_day(sign_up, mails):
+    answers = {sign_up().content for _ in range(5)}
     assert len(answers) == 1
     assert len(mails.all()) == 3
 
 
-def confirm_some(app_engine: Engine, number: int, domain: str) -> None:
-    with session_scope(PlatformScope(), engine=app_engine) as session:
-        for each in range(number):
-            row = SignUp(id=uuid4(), email=f"{each}@{domain}", domain=domain, organisation="x", state="done")
-            row.expires_at = row.confirmed_at = utc_now()
+def test_confirmations_per_domain_and_day_are_limited(sign_up, confirm, mails, platform_session):
+    asked = [sign_up(email=f"{n}@acme.example").status_code for n in range(4)]
+    token, now = mails.token(), utc_now()
+    with platform_session() as session:
+        for number, domain in enumerate(["acme.example"] * 6 + ["gmail.com"] * 20):
+            row = {"email": f"{number}@{domain}", "domain": domain, "organisation": "x", "state": "done"}
             # The source address differs from the address of the test.
-            row.from_address = "192.0.2.1"
-            session.add(row)
-
-
-def test_confirmations_per_domain_and_day_are_limited(api, mails, app_engine):
-    asked = [api.post("/v1/sign-up", json=ANN | {"email": f"{n}@acme.example"}).status_code for n in range(4)]
-    token = mails.token()
-    confirm_some(app_engine, 6, "acme.example")
-    confirm_some(app_engine, 20, "gmail.com")
-    answer = api.post("/v1/sign-up", json=ANN)
+            session.add(SignUp(id=uuid4(), **row, expires_at=now, confirmed_at=now, from_address="192.0.2.1"))
+    answer = sign_up()
     assert (asked, answer.status_code) == ([202] * 4, 429)
     assert answer.headers["retry-after"]
-    wanted = {"token": token, "password": PASSWORD}
-    assert api.post("/v1/sign-up/confirm", json=wanted).status_code == 429
-    assert api.post("/v1/sign-up", json=ANN | {"email": "bob@gmail.com"}).status_code == 202
-    with session_scope(PlatformScope(), engine=app_engine) as session:
-        over = utc_now() - timedelta(days=2)
+    assert confirm(token=token).status_code == 429
+    assert sign_up(email="bob@gmail.com").status_code == 202
+    with platform_session() as session:
+        over = now - timedelta(days=2)
         session.execute(update(SignUp).where(SignUp.confirmed_at.is_not(None)).values(confirmed_at=over))
-    assert api.post("/v1/sign-up/confirm", json=wanted).status_code == 201
+    assert confirm(token=token).status_code == 201
 
 
-def test_requests_per_source_and_day_are_limited(app_engine):
-    terms = TrialSettings(
-        offered=True,
-        days=1,
-        grace_days=1,
-        endpoints=1,
-        authentications_a_day=1,
-        a_day_of_address=2,
-        a_day_of_domain=9,
-        a_day=99,
-        most=9,
-    )
-    desk = SignUpContext(terms, "https://admit.example", SIGNING.sealer.seal)
+def test_requests_per_source_and_day_are_limited(platform_session):
+    terms = {"offered": True, "days": 1, "grace_days": 1, "endpoints": 1, "authentications_a_day": 1, "most": 9}
+    settings = TrialSettings(**terms, a_day_of_address=2, a_day_of_domain=9, a_day=99)
+    desk = SignUpContext(settings, "https://admit.example", SIGNING.sealer.seal)
 
     def ask(number: int, address: str | None) -> None:
-        with session_scope(PlatformScope(), engine=app_engine) as session:
-            signing_up.request_sign_up(
-                session, desk, email=f"{number}@acme.example", organisation="Acme", address=address
-            )
+        with platform_session() as session:
+            given = {"email": f"{number}@acme.example", "organisation": "Acme", "address": address}
+            signing_up.request_sign_up(session, desk, **given)
 
     for sources in (("unknown", None, "a" * 500), ("2001:db8::1", "2001:db8::2%eth0", "2001:db8::3")):
         for number, address in enumerate(sources[:2]):
@@ -193,8 +159,8 @@ def test_requests_per_source_and_day_are_limited(app_engine):
             ask(3, sources[2])
 
 
-def test_invited_member_can_still_sign_up(api, mails, trial, app_engine):
-    with session_scope(PlatformScope(), engine=app_engine) as session:
+def test_invited_member_can_still_sign_up(sign_up, confirm, mails, trial, app_engine, platform_session):
+    with platform_session() as session:
         owner = Owner(tenant_id=tenants.require_by_slug(session, slug=trial).id)
 
     def add(email: str) -> None:
@@ -202,28 +168,25 @@ def test_invited_member_can_still_sign_up(api, mails, trial, app_engine):
             held = permissions_at(owner.level)
             members.create_member(session, actor="x", held=held, owner=owner, email=email, role="auditor")
 
-    bob = ANN | {"email": "bob@bolt.example"}
-    add(bob["email"])
-    assert api.post("/v1/sign-up", json=bob).status_code == 202
+    bob, cid = "bob@bolt.example", "cid@bolt.example"
+    add(bob)
+    assert sign_up(email=bob).status_code == 202
     assert mails.templates()[-1] == "sign-up-confirm"
-    cid = ANN | {"email": "cid@bolt.example"}
-    assert api.post("/v1/sign-up", json=cid).status_code == 202
-    add(cid["email"])
-    wanted = {"token": mails.token(), "password": PASSWORD, "name": "Cid"}
-    assert api.post("/v1/sign-up/confirm", json=wanted).status_code == 201
-    with session_scope(PlatformScope(), engine=app_engine) as session:
-        assert session.scalars(select(Person.name).where(Person.email == cid["email"])).one() == "Cid"
+    assert sign_up(email=cid).status_code == 202
+    add(cid)
+    assert confirm(name="Cid").status_code == 201
+    with platform_session() as session:
+        assert session.scalars(select(Person.name).where(Person.email == cid)).one() == "Cid"
 
 
-def test_link_stays_valid_while_all_trials_are_taken(trial, mails, api, app_engine):
+def test_link_stays_valid_while_all_trials_are_taken(trial, sign_up, confirm, platform_session):
     for name in ("bob", "cid"):
-        api.post("/v1/sign-up", json=ANN | {"email": f"{name}@bolt.example"})
-        asked = {"token": mails.token(), "password": PASSWORD}
-        answer = api.post("/v1/sign-up/confirm", json=asked)
+        sign_up(email=f"{name}@bolt.example")
+        answer = confirm()
         assert answer.status_code == (201 if name == "bob" else 503), answer.text
-    with session_scope(PlatformScope(), engine=app_engine) as session:
+    with platform_session() as session:
         session.execute(update(Trial).values(state="converted"))
-    assert api.post("/v1/sign-up/confirm", json=asked).status_code == 201
+    assert confirm().status_code == 201
 
 
 def test_sign_up_is_disabled_without_trials(database, tmp_path):
@@ -232,64 +195,65 @@ def test_sign_up_is_disabled_without_trials(database, tmp_path):
         assert client.get("/sign-up").status_code == 404
 
 
-def test_worker_completes_an_unfinished_sign_up(api, mails, keeper, app_engine, worker_engine, monkeypatch):
+def _fail(*_: object, **__: object) -> str:
+    raise NoFreeSlot("on purpose")
+
+
+def test_worker_completes_an_unfinished_sign_up(
+    sign_up, confirm, mails, keeper, worker_engine, monkeypatch, platform_session
+):
     """Each step fails once. Completed steps remain, and run once."""
-    api.post("/v1/sign-up", json=ANN)
+    sign_up()
+
+    def keep() -> None:
+        with platform_session() as session:
+            session.execute(update(SignUp).values(due_at=utc_now() - timedelta(seconds=1)))
+        lifecycle.process_trials(keeper, engine=worker_engine)
+
     steps = ("create_tenant_authorities", "assign_standard_policy", "_ensure_admin", "_finish_sign_up")
-    kept = {name: getattr(provisioning, name) for name in steps}
-
-    def fail(*_: object, **__: object) -> None:
-        raise NoFreeSlot("on purpose")
-
-    monkeypatch.setattr(provisioning, steps[0], fail)
-    answer = api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD})
+    with monkeypatch.context() as patch:
+        patch.setattr(provisioning, steps[0], _fail)
+        answer = confirm()
     assert (answer.status_code, answer.json()) == (201, {"tenant": ""})
     for broken in steps:
-        for name in steps:
-            monkeypatch.setattr(provisioning, name, fail if name == broken else kept[name])
-        _keep(keeper, app_engine, worker_engine)
+        with monkeypatch.context() as patch:
+            patch.setattr(provisioning, broken, _fail)
+            keep()
         assert "trial-ready" not in mails.templates()
-    monkeypatch.undo()
-    _keep(keeper, app_engine, worker_engine)
+    keep()
     assert mails.templates().count("trial-ready") == 1
-    with session_scope(PlatformScope(), engine=app_engine) as session:
+    with platform_session() as session:
         assert len(session.scalars(select(Tenant)).all()) == 1
         assert session.scalars(select(SignUp.state)).one() == "done"
 
 
-def _keep(keeper: TrialEnvironment, app_engine: Engine, worker_engine: Engine) -> None:
-    with session_scope(PlatformScope(), engine=app_engine) as session:
-        session.execute(update(SignUp).values(due_at=utc_now() - timedelta(seconds=1)))
-    lifecycle.process_trials(keeper, engine=worker_engine)
-
-
-def test_killed_sign_up_is_completed(api, mails, keeper, database, app_engine, owner_engine, monkeypatch):
+def test_killed_sign_up_is_completed(
+    sign_up, confirm, mails, keeper, database, app_engine, sql, monkeypatch, platform_session
+):
     """The API is killed before and after each commit. The result is one complete tenant, one mail and one self-test."""
-    api.post("/v1/sign-up", json=ANN)
+    sign_up()
     with monkeypatch.context() as patch:
         patch.setattr(provisioning, "provision_trial", _fail)
-        assert api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD}).status_code == 201
+        assert confirm().status_code == 201
 
     def finish() -> None:
         engine = make_engine(database.app_url)
         with session_scope(PlatformScope(), engine=engine) as session:
             sign_up_id = session.scalars(select(SignUp.id)).one()
-        provisioning.provision_trial(
-            sign_up_id, keeper.context, signing=keeper.signing, radius_host=keeper.radius_host, engine=engine
-        )
+        given = {"signing": keeper.signing, "radius_host": keeper.radius_host, "engine": engine}
+        provisioning.provision_trial(sign_up_id, keeper.context, **given)
 
     for _ in deaths(finish):
         # A minute later, the worker cancels the pending certificate.
-        with owner_engine.begin() as connection:
-            for table in (Certificate, AuthorityIntent):
-                connection.execute(update(table).values(created_at=table.created_at - timedelta(minutes=2)))
-        with session_scope(PlatformScope(), engine=app_engine) as session:
+        for table in ("certificates", "authority_intents"):
+            sql(f"UPDATE {table} SET created_at = created_at - interval '2 minutes'")
+        with platform_session() as session:
             tenant_ids = session.scalars(select(Tenant.id)).all()
         for tenant_id in tenant_ids:
             with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
                 intents.abandon_stale_intents(session, actor="worker", tenant_id=tenant_id, now=utc_now())
     assert mails.templates().count("trial-ready") == 1
-    with session_scope(PlatformScope(), engine=app_engine) as session:
+    with platform_session() as session:
         (tenant,) = session.scalars(select(Tenant)).all()
         assert session.scalars(select(SignUp.state)).one() == "done"
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
@@ -302,28 +266,25 @@ def test_killed_sign_up_is_completed(api, mails, keeper, database, app_engine, o
         assert len(session.scalars(select(Membership)).all()) == 1
 
 
-def _fail(*_: object, **__: object) -> str:
-    raise NoFreeSlot("on purpose")
-
-
-def test_broken_sign_up_does_not_block_other_trials(api, mails, keeper, worker_engine, app_engine, monkeypatch):
+def test_broken_sign_up_does_not_block_other_trials(
+    sign_up, confirm, mails, keeper, worker_engine, platform_session, monkeypatch
+):
     """This holds for any error in the data of the sign-up or in Admit's code."""
-    api.post("/v1/sign-up", json=ANN)
-    api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD})
-    other = {"email": "bob@bolt.example", "organisation": "Bolt"}
-    api.post("/v1/sign-up", json=other)
+    sign_up()
+    confirm()
+    sign_up(email="bob@bolt.example")
 
     def fail(*_: object, **__: object) -> str:
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
         patch.setattr(provisioning, "provision_trial", _fail)
-        api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD})
+        confirm()
     monkeypatch.setattr(lifecycle, "provision_trial", fail)
-    with session_scope(PlatformScope(), engine=app_engine) as session:
+    with platform_session() as session:
         session.execute(update(SignUp).values(due_at=utc_now() - timedelta(seconds=1), attempts=19))
         ends_at = session.scalars(select(Trial.ends_at)).one()
     lifecycle.process_trials(keeper, now=ends_at, engine=worker_engine)
     assert "trial-ended" in mails.templates()
-    with session_scope(PlatformScope(), engine=app_engine) as session:
+    with platform_session() as session:
         assert set(session.scalars(select(SignUp.state))) == {"done", "failed"}

@@ -1,22 +1,21 @@
-"""`/start/<tenant>`: the first steps of a new user, with forms only."""
+"""`/start/<tenant>` and `/second-factor`: the first steps of a new user, with forms only."""
 
 import re
 from datetime import timedelta
 
-import httpx
-import pytest
 from sqlalchemy import select, update
 
-from api import change
 from api.main import create_app
 from api.start import sign_in_routes, tenant_routes
 from api.v1.radius_secret import RadiusServer
 from nac.accounts.members import service as members
+from nac.accounts.sign_in import rules
 from nac.core.access.owners import Owner
 from nac.kit.clock import utc_now
-from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.db import TenantScope, session_scope
+from nac.kit.ids import TenantId
 from nac.kit.permissions import Permission, PermissionLevel, permissions_at
-from nac.models import AuthLog, Membership, Trial
+from nac.models import AuthLog, Membership, SignIn, Trial
 from nac.onboarding.trials import lifecycle
 from nac.onboarding.trials.provisioning import TRIAL_MSP_SLUG
 from nac.sessions.decisions.service import LoggedDecision
@@ -24,32 +23,11 @@ from nac.tenancy.msps import service as msps
 from nac.tenancy.tenants import service as tenants
 from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.tenancy import ACTOR
+from tests.sign_in.conftest import code_of
 from tests.trials.conftest import ANN, PASSWORD
 
 _MAC = "00:00:5e:00:53:77"
-
-
-class Start:
-    """The start page of a trial, in a signed-in browser."""
-
-    def __init__(self, api: httpx.Client, slug: str) -> None:
-        self.api, self.slug, self.path = api, slug, f"/start/{slug}"
-        assert api.post("/sign-in", data={"email": ANN["email"], "password": PASSWORD}).status_code == 303
-        # Browsers send the cookie only over TLS.
-        api.headers["Cookie"] = f"__Host-admit={api.cookies['__Host-admit']}"
-        found = re.search('name="csrf_token" value="([^"]+)"', api.get("/").text)
-        assert found
-        self.csrf_token = found[1]
-
-    def post(self, form: str, **given: str) -> httpx.Response:
-        return self.api.post(f"{self.path}/{form}", data=given | {"csrf_token": self.csrf_token})
-
-
-@pytest.fixture
-def start(api: httpx.Client, trial: str, monkeypatch: pytest.MonkeyPatch) -> Start:
-    # The cell of these tests is dead, so no test waits for its confirmation.
-    monkeypatch.setattr(change, "_LIVE_TIMEOUT_SECONDS", 0.05)
-    return Start(api, trial)
+_FACTOR = "/second-factor"
 
 
 def test_device_is_admitted_by_its_address(start):
@@ -59,11 +37,8 @@ def test_device_is_admitted_by_its_address(start):
     assert "<zz>" not in wrong.text
     assert 'value="My &#34;printer&#34;"' in wrong.text
     made_up = start.post("device", mac="02:00:5e:00:53:77")
-    assert (made_up.status_code, "This is a random address" in made_up.text, "allow_random" in made_up.text) == (
-        422,
-        True,
-        False,
-    )
+    assert (made_up.status_code, "allow_random" in made_up.text) == (422, False)
+    assert "This is a random address" in made_up.text
     done = start.post("device", mac="00-00-5E-00-53-77", name="Printer")
     assert f"{_MAC} is approved. The cell applies the change in a few seconds" in done.text
     listed = start.api.get(f"/v1/tenants/{start.slug}/endpoints").json()["items"]
@@ -104,8 +79,8 @@ def test_token_has_its_creator_permissions(start, api):
     assert api.get("/v1/cells", headers=bearer).status_code == 403
 
 
-def test_read_only_user_sees_no_forms(start, app_engine):
-    with session_scope(PlatformScope(), engine=app_engine) as session:
+def test_read_only_user_sees_no_forms(start, platform_session):
+    with platform_session() as session:
         session.execute(update(Membership).values(role="auditor"))
     shown = start.api.get(start.path).text
     assert re.findall('action="([^"]+)"', shown) == ["/sign-out"]
@@ -122,22 +97,22 @@ def test_sign_in_page_links_to_the_alternatives(api, database, tmp_path, offerin
         assert re.findall('action="([^"]+)"', shown) == ["/sign-in", "/sign-in/company"]
 
 
-def test_end_of_a_trial_is_shown(start, keeper, app_engine, worker_engine):
+def test_end_of_a_trial_is_shown(start, keeper, platform_session, worker_engine):
     assert "This trial ends on" in start.api.get(start.path).text
-    with session_scope(PlatformScope(), engine=app_engine) as session:
+    with platform_session() as session:
         tenant_id = tenants.require_by_slug(session, slug=start.slug).id
         ends, kept = session.execute(select(Trial.ends_at, Trial.purged_at)).one()
     lifecycle.process_trials(keeper, now=ends, engine=worker_engine)
     shown = start.api.get(start.path).text
     for told in ("This trial has ended", f"{ends:%Y-%m-%d}", f"{kept:%Y-%m-%d}", f"trial convert {start.slug}"):
         assert told in shown
-    with session_scope(PlatformScope(), engine=app_engine) as session:
+    with platform_session() as session:
         lifecycle.convert_trial(session, keeper.context, actor=ACTOR, tenant_id=tenant_id)
     assert "trial" not in re.sub("<[^>]*>", "", start.api.get(start.path).text)
 
 
-def test_places_have_pages(start, monkeypatch, app_engine):
-    with session_scope(PlatformScope(), engine=app_engine) as session:
+def test_places_have_pages(start, monkeypatch, app_engine, platform_session):
+    with platform_session() as session:
         msp_id = msps.require_by_slug(session, slug=TRIAL_MSP_SLUG).id
         annex = tenants.create_tenant(session, actor=ACTOR, slug="annex", msp_id=msp_id)
     with session_scope(TenantScope(annex.id), engine=app_engine) as session:
@@ -182,3 +157,43 @@ def test_decisions_have_advice():
     assert "If the device should be admitted, unblock the endpoint.</span>" in shown
     assert 'href="/start/acme?mac=00:00:5e:00:53:77#device"' in shown
     assert "00:00:5e:00:53:77 at sw&lt;1&gt;</td>\n<td>admitted: Admitted by a rule" in shown
+
+
+def test_required_second_factor_is_added_on_the_page(start, platform_session):
+    with platform_session() as session:
+        owner = Owner(tenant_id=TenantId(tenants.require_by_slug(session, slug=start.slug).id))
+        rules.update_rule(session, actor=ACTOR, owner=owner, two_factors=True, by=None)
+    refused = start.api.get(start.path)
+    assert (refused.status_code, re.findall('<a href="([^"]+)"', refused.text)) == (403, [_FACTOR, "/"])
+    assert "You have no second factor yet" in start.api.get(_FACTOR).text
+
+    begun = start.post_to(_FACTOR)
+    secret = re.search("<code>([A-Z2-7 ]+)</code>", begun.text)
+    assert secret
+    key = secret[1].replace(" ", "")
+    assert f"secret={key}" in begun.text
+    wrong = start.post_to(f"{_FACTOR}/code", code="abc")
+    assert (wrong.status_code, "Wrong code." in wrong.text, key in wrong.text) == (401, True, False)
+    assert "You have no second factor yet" in start.api.get(_FACTOR).text
+
+    added = start.post_to(f"{_FACTOR}/code", code=code_of(key))
+    codes = re.search("<pre>([^<]+)</pre>", added.text)
+    assert (added.status_code, codes and len(codes[1].split())) == (200, 10)
+    assert start.api.get(start.path).status_code == 200
+    shown = start.api.get(_FACTOR).text
+    assert ("an authenticator app, recovery codes" in shown, f'action="{_FACTOR}"' in shown) == (True, False)
+    asked = start.api.post("/sign-in", data={"email": ANN["email"], "password": PASSWORD})
+    assert 'action="/sign-in/totp"' in asked.text
+
+
+def test_old_sign_in_must_be_renewed_first(start, platform_session):
+    with platform_session() as session:
+        session.execute(update(SignIn).values(confirmed_at=SignIn.confirmed_at - timedelta(minutes=11)))
+    refused = start.post_to(_FACTOR)
+    assert (refused.status_code, '<a href="/sign-in">' in refused.text) == (403, True)
+
+
+def test_cross_site_page_cannot_add_an_app(start):
+    for path in (_FACTOR, f"{_FACTOR}/code"):
+        assert start.api.post(path, data={"csrf_token": "x"}).status_code == 403
+    assert "You have no second factor yet" in start.api.get(_FACTOR).text
