@@ -1,12 +1,15 @@
 """Directories that send false, slow, invalid or too large responses, and the error codes of Active Directory."""
 
+import asyncio
 import os
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nac.cellformat.identity_names import UserName
 from nac.inventory.identity_sources.directory import first_rdn_value
+from nac.inventory.identity_sources.faults import DirectoryRefused
 from nac.inventory.identity_sources.ldap import ber, messages
 from nac.inventory.identity_sources.ldap.messages import (
     BIND_RESPONSE,
@@ -16,6 +19,9 @@ from nac.inventory.identity_sources.ldap.messages import (
     parse_message,
     parse_result,
 )
+from nac.inventory.identity_sources.settings import OidcSettings
+from nac.inventory.identity_sources.verification import verify_password
+from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from tests.identities.servers import entry, kind_of, ldap_server, number_of, reply, result
 from tests.identities.test_directory import response_of
 from tests.run_depth import examples
@@ -122,112 +128,103 @@ def test_direct_bind_uses_the_user_and_reads_its_entry():
     assert b"anna@corp.example" in binds[0]
 
 
-class TestFalseResponses:
-    def test_server_that_accepts_any_password_admits_nobody(self):
-        def respond(message):
+def searched(found):
+    """A server like `honest`, whose response to a search is `found(number)`."""
+    return lambda message: found(number_of(message)) if kind_of(message) == _SEARCH else honest(message)
+
+
+def done(number):
+    return result(number, SEARCH_DONE, 0)
+
+
+def test_server_that_accepts_any_password_admits_nobody():
+    def respond(message):
+        return result(number_of(message), BIND_RESPONSE, 0) if kind_of(message) == _BIND else honest(message)
+
+    answer = verify_against(respond)
+    assert (answer.reason, "accepts any" in answer.detail) == ("directory-refused", True)
+
+
+@pytest.mark.parametrize("dn", ["", "uid=root,dc=elsewhere", BASE, f"x{BASE}", "cn=admin,dc=corp,dc=example"])
+def test_entry_outside_the_base_is_rejected(dn):
+    assert verify_against(searched(lambda n: entry(n, dn, uid="anna") + done(n))).reason == "directory-refused"
+
+
+@pytest.mark.parametrize(
+    ("found", "detail"),
+    [
+        (lambda n: done(n + 1), ""),
+        (lambda n: entry(n, ANNA, uid="anna") * 5, ""),
+        (lambda n: result(n, SEARCH_DONE, 10, "ldap://elsewhere.example"), "referral"),
+        (lambda n: b"\x30\x84\x40\x00\x00\x00", "larger"),
+        (lambda n: entry(n, ANNA, uid="x" * (2 << 20)) + done(n), ""),
+    ],
+    ids=["of another request", "too many entries", "referral", "gigabyte", "megabytes"],
+)
+def test_false_or_large_response_is_rejected(found, detail):
+    answer = verify_against(searched(found))
+    assert (answer.reason, detail in answer.detail) == ("directory-refused", True)
+
+
+def test_endless_groups_are_rejected():
+    def respond(message):
+        if b"member" in message:
             number = number_of(message)
-            if kind_of(message) == _SEARCH:
-                return entry(number, ANNA, uid="anna") + result(number, SEARCH_DONE, 0)
-            return result(number, BIND_RESPONSE, 0)
+            return b"".join(entry(number, f"cn={place},{BASE}", cn=str(place)) for place in range(2_500))
+        return honest(message)
 
-        answer = verify_against(respond)
-        assert (answer.reason, "accepts any" in answer.detail) == ("directory-refused", True)
-
-    @pytest.mark.parametrize("dn", ["", "uid=root,dc=elsewhere", BASE, f"x{BASE}", "cn=admin,dc=corp,dc=example"])
-    def test_entry_outside_the_base_is_rejected(self, dn):
-        def respond(message):
-            number = number_of(message)
-            return entry(number, dn, uid="anna") + result(number, SEARCH_DONE, 0)
-
-        assert verify_against(respond).reason == "directory-refused"
-
-    def test_response_to_another_request_is_rejected(self):
-        def respond(message):
-            return result(number_of(message) + 1, SEARCH_DONE, 0)
-
-        assert verify_against(respond).reason == "directory-refused"
-
-    def test_more_entries_than_requested_are_rejected(self):
-        def respond(message):
-            return entry(number_of(message), ANNA, uid="anna") * 5
-
-        assert verify_against(respond).reason == "directory-refused"
-
-    def test_referral_is_not_followed(self):
-        def respond(message):
-            return result(number_of(message), SEARCH_DONE, 10, "ldap://elsewhere.example")
-
-        answer = verify_against(respond)
-        assert (answer.reason, "referral" in answer.detail) == ("directory-refused", True)
+    assert verify_against(respond, groups="search").reason == "directory-refused"
 
 
-class TestLargeResponses:
-    def test_message_of_a_gigabyte_is_not_read(self):
-        answer = verify_against(lambda message: b"\x30\x84\x40\x00\x00\x00")
-        assert (answer.reason, "larger" in answer.detail) == ("directory-refused", True)
-
-    def test_entry_of_megabytes_is_rejected(self):
-        def respond(message):
-            number = number_of(message)
-            return entry(number, ANNA, uid="x" * (2 << 20)) + result(number, SEARCH_DONE, 0)
-
-        assert verify_against(respond).reason == "directory-refused"
-
-    def test_endless_groups_are_rejected(self):
-        def respond(message):
-            number, kind = number_of(message), kind_of(message)
-            if kind == _BIND:
-                return honest(message)
-            if b"member" in message:
-                return b"".join(entry(number, f"cn={place},{BASE}", cn=str(place)) for place in range(2_500))
-            return entry(number, ANNA, uid="anna") + result(number, SEARCH_DONE, 0)
-
-        assert verify_against(respond, groups="search").reason == "directory-refused"
-
-    def test_too_many_groups_are_reported(self):
-        listed = ber.sequence([ber.octets(f"cn={place}") for place in range(2_001)], ber.SET)
-        groups = ber.sequence((ber.octets("memberOf"), listed))
-
-        def respond(message):
-            number = number_of(message)
-            if kind_of(message) == _BIND:
-                return honest(message)
-            return reply(number, SEARCH_ENTRY, ber.octets(ANNA), ber.sequence((groups,))) + result(
-                number, SEARCH_DONE, 0
-            )
-
-        assert verify_against(respond, only_groups=["7"]).reason == "too-many-groups"
-
-    def test_endless_text_is_truncated(self):
-        def respond(message):
-            number = number_of(message)
-            return entry(number, f"uid={os.urandom(50_000).hex()}", uid="anna") + result(number, SEARCH_DONE, 0)
-
-        answer = verify_against(respond)
-        assert (answer.reason, len(answer.detail)) == ("directory-refused", 300)
-
-    def test_unloggable_name_becomes_one_line(self):
-        def respond(message):
-            number = number_of(message)
-            if kind_of(message) == _BIND:
-                return honest(message)
-            return entry(number, ANNA, uid="\x1b[31man\0na" + "a" * 1000) + result(number, SEARCH_DONE, 0)
-
-        answer = verify_against(respond)
-        assert (answer.name[:11], len(answer.name)) == (" [31man naa", 300)
+def test_too_many_groups_are_reported():
+    listed = ber.sequence([ber.octets(f"cn={place}") for place in range(2_001)], ber.SET)
+    groups = ber.sequence((ber.sequence((ber.octets("memberOf"), listed)),))
+    respond = searched(lambda n: reply(n, SEARCH_ENTRY, ber.octets(ANNA), groups) + done(n))
+    assert verify_against(respond, only_groups=["7"]).reason == "too-many-groups"
 
 
-class TestSlowResponses:
-    def test_silent_server_times_out(self):
-        assert verify_against(lambda message: b"", time_limit_seconds=0.3).reason == "directory-slow"
+def test_endless_text_is_truncated():
+    answer = verify_against(searched(lambda n: entry(n, f"uid={os.urandom(50_000).hex()}", uid="anna") + done(n)))
+    assert (answer.reason, len(answer.detail)) == ("directory-refused", 300)
 
-    def test_trickling_server_times_out(self):
-        """Each octet arrives in time, but the complete response does not."""
-        octets = [bytes((octet,)) for octet in ber.octets(bytes(8192), ber.SEQUENCE)]
-        assert verify_against(lambda message: octets, time_limit_seconds=0.3).reason == "directory-slow"
 
-    def test_server_that_disconnects_is_unavailable(self):
-        assert verify_against(lambda message: None).reason == "directory-unavailable"
+def test_unloggable_name_becomes_one_line():
+    answer = verify_against(searched(lambda n: entry(n, ANNA, uid="\x1b[31man\0na" + "a" * 1000) + done(n)))
+    assert (answer.name[:11], len(answer.name)) == (" [31man naa", 300)
+
+
+FORGED = "no\nWARNING tenant bravo, source corp: broken\x1b[2J\0"
+
+
+class SourceWithText:
+    settings = OidcSettings()
+
+    def __init__(self, fails):
+        self.fails = fails
+
+    async def verify(self, name, password, tell):
+        if self.fails:
+            raise DirectoryRefused(FORGED)
+        return VerificationResult("wrong-password", FORGED, "corp")
+
+
+@pytest.mark.parametrize(("fails", "reason"), [(False, "wrong-password"), (True, "directory-refused")])
+def test_server_text_becomes_one_printable_line(fails, reason):
+    answer = asyncio.run(verify_password(SourceWithText(fails), UserName("anna", "anna"), b"x", source_name="corp"))
+    assert (answer.reason, answer.detail) == (reason, "no WARNING tenant bravo, source corp: broken [2J ")
+
+
+OCTETS = [bytes((octet,)) for octet in ber.octets(bytes(8192), ber.SEQUENCE)]
+
+
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    # Each octet of the second server arrives in time, but the complete response does not. The third disconnects.
+    [(b"", "directory-slow"), (OCTETS, "directory-slow"), (None, "directory-unavailable")],
+    ids=["silent", "trickling", "disconnecting"],
+)
+def test_slow_or_absent_response_times_out(response, reason):
+    assert verify_against(lambda message: response, time_limit_seconds=0.3).reason == reason
 
 
 @pytest.mark.parametrize(
@@ -236,10 +233,8 @@ class TestSlowResponses:
     ids=repr,
 )
 def test_server_of_another_protocol_is_rejected_or_times_out(garbage):
-    assert verify_against(lambda message: garbage, time_limit_seconds=0.3).reason in (
-        "directory-refused",
-        "directory-slow",
-    )
+    answer = verify_against(lambda message: garbage, time_limit_seconds=0.3)
+    assert answer.reason in ("directory-refused", "directory-slow")
 
 
 @given(st.binary(max_size=200))
