@@ -198,13 +198,13 @@ def test_secret_is_never_stored(database, within, field):
 @pytest.mark.parametrize(
     ("given", "error", "told"),
     [
-        ({"permissions": ["tenant.create"]}, InvalidInput, ""),
-        ({"permissions": ["tenant.fly"]}, InvalidInput, ""),
-        ({"permissions": []}, InvalidInput, ""),
-        ({"name": " "}, InvalidInput, ""),
-        ({"held": frozenset({Permission.SITE_READ})}, PermissionMissing, ""),
-        ({"expires_at": utc_now() - DAY}, InvalidInput, "expires_at.* is in the past"),
-        ({"expires_at": utc_now() + 400 * DAY}, InvalidInput, "expires_at.* is more than 366 days away"),
+        ({"permissions": ["tenant.create"]}, InvalidInput, None),
+        ({"permissions": ["tenant.fly"]}, InvalidInput, None),
+        ({"permissions": []}, InvalidInput, None),
+        ({"name": " "}, InvalidInput, None),
+        ({"held": frozenset({Permission.SITE_READ})}, PermissionMissing, None),
+        ({"expires_at": utc_now() - DAY}, InvalidInput, "expires_at: .* is in the past"),
+        ({"expires_at": utc_now() + 400 * DAY}, InvalidInput, "expires_at: .* is more than 366 days"),
     ],
 )
 def test_invalid_fields_create_no_token(within, field, given, error, told):

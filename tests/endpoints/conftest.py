@@ -1,6 +1,7 @@
 """Two tenants of one cell, and a function that runs the worker."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import psycopg
@@ -12,6 +13,7 @@ from nac.inventory.endpoints.enrichment import enrich_batch
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.ids import TenantId
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant
+from tests.polling import until
 from tests.postgres import Database
 from tests.row_snapshots import snapshotted
 
@@ -102,3 +104,17 @@ def see(owner: psycopg.Connection, tenant_id: TenantId) -> Callable[..., None]:
         owner.execute("INSERT INTO endpoint_work (tenant_id, mac) VALUES (%s, %s)", (of, mac))
 
     return see
+
+
+@pytest.fixture
+def meanwhile(owner: psycopg.Connection) -> Iterator[Callable[..., Future]]:
+    """Function that begins a call in another thread, and returns when the call waits for a lock or has ended."""
+    with ThreadPoolExecutor(1) as other:
+
+        def begin(call: Callable[..., object], *given: object, **named: object) -> Future:
+            begun = other.submit(call, *given, **named)
+            waiting = "SELECT pid FROM pg_locks WHERE NOT granted"
+            until(lambda: begun.done() or owner.execute(waiting).fetchone(), "the call waits for a lock")
+            return begun
+
+        yield begin

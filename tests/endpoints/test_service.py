@@ -1,16 +1,19 @@
+import re
 from datetime import timedelta
 
 import pytest
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
+from nac.inventory.endpoints import passphrases
 from nac.inventory.endpoints import service as endpoints
 from nac.inventory.endpoints.service import EndpointCriteria
 from nac.inventory.groups import ENDPOINT_GROUPS, UnknownGroup
 from nac.kit.clock import utc_now
-from nac.kit.errors import AlreadyExists, InvalidInput
+from nac.kit.errors import AlreadyExists, InvalidInput, NotFound
 from nac.kit.ids import TenantId
 from nac.models import Endpoint
+from tests.factories.tenancy import seal
 
 
 def _groups(session: Session, endpoint: Endpoint) -> tuple[str, ...]:
@@ -114,10 +117,8 @@ def test_update_changes_only_fields_in_the_request(session, who):
     assert (changed.name, changed.owner, changed.attributes) == ("Printer", "IT", {"floor": "3"})
     assert changed.valid_until == until
     entry = audit.list_entries(session)[0]
-    assert (entry.action, entry.before) == (
-        "endpoint.set",
-        {"owner": "", "attributes": {"floor": "2", "room": "7"}},
-    )
+    before = {"owner": "", "attributes": {"floor": "2", "room": "7"}}
+    assert (entry.action, entry.before) == ("endpoint.set", before)
     assert endpoints.update_endpoint(session, **who, mac=PRINTER, valid_until=None).valid_until is None
     with pytest.raises(InvalidInput, match="valid_until"):
         endpoints.update_endpoint(session, **who, mac=PRINTER, valid_until=utc_now() - timedelta(days=1))
@@ -173,3 +174,41 @@ def test_list_is_filtered(session, who, tenant_id, wanted, found):
     _add(session, tenant_id, "021ba9000004", status="discovered")
     listed = endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=EndpointCriteria(**wanted))
     assert [endpoint.mac[-2:] for endpoint, _ in listed] == found
+
+
+MAC, SECRET = "001ba9010203", "correct horse battery"
+
+
+def test_passphrase_of_an_endpoint_or_group_is_sealed_for_it(session, who):
+    endpoint = endpoints.create_endpoint(session, **who, mac=MAC)
+    group = ENDPOINT_GROUPS.create(session, **who, name="sensors")
+    passphrases.update_endpoint_psk(session, **who, mac=MAC, passphrase=SECRET, seal=seal)
+    passphrases.update_group_psk(session, **who, name="sensors", passphrase=SECRET, seal=seal)
+    assert endpoint.psk_sealed == seal(SECRET.encode(), f"endpoint-psk:{endpoint.id}")
+    assert group.psk_sealed == seal(SECRET.encode(), f"endpoint-group-psk:{group.id}")
+    entries = audit.list_entries(session)
+    assert [entry.action for entry in entries[:2]] == ["endpoint-group.set-psk", "endpoint.set-psk"]
+    assert [entry.after for entry in entries[:2]] == [{"psk": True}, {"psk": True}]
+    assert SECRET not in repr([(entry.before, entry.after) for entry in entries])
+    passphrases.update_endpoint_psk(session, **who, mac=MAC, passphrase=None, seal=seal)
+    assert endpoint.psk_sealed is None
+    with pytest.raises(NotFound):
+        passphrases.update_group_psk(session, **who, name="nobody", passphrase=SECRET, seal=seal)
+
+
+@pytest.mark.parametrize("text", ["a" * 8, "a" * 63, '~ !"#$%&'])
+def test_valid_wpa_passphrase_is_accepted(text):
+    assert passphrases.require_passphrase(text) == text
+
+
+@pytest.mark.parametrize("text", ["", "a" * 7, "a" * 64, "passwörter", "tab\tinside", "eight chars\0"])
+def test_invalid_passphrase_is_rejected_and_not_repeated(text):
+    with pytest.raises(InvalidInput) as refused:
+        passphrases.require_passphrase(text)
+    assert not text or text not in str(refused.value)
+
+
+def test_generated_passphrases_differ_and_can_be_typed():
+    made = {passphrases.generate_passphrase() for _ in range(50)}
+    assert len(made) == 50
+    assert all(re.fullmatch("[a-km-np-z2-9]{20}", passphrases.require_passphrase(text)) for text in made)

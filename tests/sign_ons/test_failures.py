@@ -11,7 +11,7 @@ from nac.kit.db import PlatformScope, session_scope
 from nac.kit.outbound.tls import tls_context
 from tests.factories.tenancy import ACTOR
 from tests.sign_in.conftest import EMAIL
-from tests.sign_ons.conftest import MSP, SECRET, begin, by_hostile, forget_providers, return_to_admit
+from tests.sign_ons.conftest import MSP, SECRET, at_real_provider, begin, by_hostile, forget_providers, return_to_admit
 
 VERIFIED = {"email": EMAIL, "email_verified": True}
 
@@ -20,10 +20,12 @@ def status_and_code(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
 
-def test_provider_rejection_differs_from_provider_error(
-    browser, set_up, ann, real, real_provider, certificates, app_engine
-):
+def test_each_failed_return_has_its_code(browser, set_up, ann, real_provider, certificates, app_engine):
     sign_on, mine = set_up(MSP, real_provider), browser()
+
+    def real(to: dict, claims: dict[str, object] = VERIFIED) -> str:
+        return at_real_provider(begin(mine, to), certificates, claims)
+
     with httpx.Client(verify=tls_context(certificates.authority), trust_env=False) as there:
         asked = begin(mine, sign_on)
         denied = there.post(asked["at"], data={"sub": "ann-1", "action": "deny"}).headers["location"]
@@ -40,21 +42,21 @@ def test_provider_rejection_differs_from_provider_error(
         ({"email": EMAIL, "email_verified": False}, "email-not-verified"),
         ({"email": "nobody@example.com", "email_verified": True}, "no-member-here"),
     ):
-        assert status_and_code(mine.ask("GET", real(begin(mine, sign_on), claims))) == (403, code), claims
+        assert status_and_code(mine.ask("GET", real(sign_on, claims))) == (403, code), claims
     # A code that the provider did not issue, and a used code.
     asked = begin(mine, sign_on)
     assert status_and_code(return_to_admit(mine, sign_on, asked["state"], "nonsense")) == (403, "code-refused")
-    path = real(begin(mine, sign_on), VERIFIED)
+    path = real(sign_on)
     kept = dict(mine.cookies)
     assert mine.ask("GET", path).status_code == 303
     mine.cookies = kept
     assert status_and_code(mine.ask("GET", path)) == (403, "code-refused")
     # Settings that changed before the browser returned, and a wrong client secret.
-    path = real(begin(mine, sign_on), VERIFIED)
+    path = real(sign_on)
     wrong = set_up(MSP, real_provider, client_id=registered["client_id"])
     assert status_and_code(mine.ask("GET", path)) == (401, "sign-on-changed")
-    assert status_and_code(mine.ask("GET", real(begin(mine, wrong), VERIFIED))) == (403, "client-refused")
-    path = real(begin(mine, set_up(MSP, real_provider)), VERIFIED)
+    assert status_and_code(mine.ask("GET", real(wrong))) == (403, "client-refused")
+    path = real(set_up(MSP, real_provider))
     with session_scope(PlatformScope(), engine=app_engine) as session:
         person = people.require_by_email(session, email=EMAIL)
         people.set_disabled(session, actor=ACTOR, person_id=person.id, disabled=True)

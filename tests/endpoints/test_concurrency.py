@@ -1,23 +1,27 @@
-"""Users can change imported rows during enrichment, because the worker locks few rows at a time."""
+"""Users and the worker change equal endpoints at once. The worker locks few rows at a time, and no change is lost."""
 
 from collections.abc import Iterator
 from threading import Thread
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, select, text
 
 from nac.inventory.endpoints import enrichment_queue as waiting
-from nac.inventory.endpoints import group_rules
+from nac.inventory.endpoints import group_rules, inbox
 from nac.inventory.endpoints import service as endpoints
 from nac.inventory.endpoints.enrichment import enrich_batch
 from nac.inventory.groups import ENDPOINT_GROUPS
 from nac.kit.db import TenantScope, session_scope, set_process_engine
+from nac.kit.errors import AlreadyExists
 from nac.kit.ids import TenantId
+from nac.models import Endpoint
+from nac.onboarding.imports.endpoint_file import InvalidFile, import_endpoints
 from tests.factories.tenancy import ACTOR
 from tests.statements import counted
 from worker.jobs import endpoints as jobs
 
+MAC = "001ba9010203"
 _MACS = [f"001ba9{number:06x}" for number in range(5_000)]
 _HELD_MOST = 100
 _ADD = text(
@@ -82,3 +86,39 @@ def test_rows_change_during_enrichment_and_few_are_locked(app_engine, process_en
     # The worker keeps concurrent changes of users.
     noted = owner.execute("SELECT count(*) FROM endpoints WHERE notes <> ''").fetchone()
     assert noted == (min(len(locked), len(_MACS)),)
+
+
+def status(session):
+    return session.scalars(select(Endpoint.status).where(Endpoint.mac == MAC)).one()
+
+
+def test_file_import_during_discovery_succeeds(session, change, see, worker_engine, tenant_id, meanwhile):
+    see(MAC)
+    with session_scope(TenantScope(tenant_id), engine=worker_engine) as worker:
+        assert enrich_batch(worker, tenant_id=tenant_id) == 1
+        importing = meanwhile(change, import_endpoints, text=f"mac\n{MAC}\n")
+        assert not importing.done()
+    assert importing.result().changed == 1
+    assert status(session) == "active"
+
+
+@pytest.mark.parametrize(
+    ("service", "given", "refusal"),
+    [
+        (import_endpoints, {"text": f"mac\n{MAC}\n"}, InvalidFile),
+        (endpoints.create_endpoint, {"mac": MAC}, AlreadyExists),
+    ],
+)
+def test_concurrent_block_is_not_overwritten_by_approval(
+    session, app_engine, change, see, work, tenant_id, meanwhile, service, given, refusal
+):
+    see(MAC)
+    work()
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as blocking:
+        found = {"wanted": endpoints.EndpointCriteria(macs=(MAC,)), "decision": inbox.InboxDecision("block")}
+        inbox.classify_endpoints(blocking, actor=ACTOR, tenant_id=tenant_id, **found)
+        approving = meanwhile(change, service, **given)
+        assert not approving.done()
+    with pytest.raises(refusal):
+        approving.result()
+    assert status(session) == "blocked"
