@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 
 import pytest
 
@@ -74,20 +75,15 @@ def test_only_the_checked_address_is_contacted(url):
         fetch(url)
 
 
-@pytest.mark.parametrize("url", ["http://xn--/", "http://xn--a/", "http://[v1.x]/", "http://a..b/"])
-def test_invalid_name_is_reported(url, publisher):
-    with pytest.raises(FetchFailed):
-        fetch(url)
-    publisher.pages["/"] = url
-    with pytest.raises(FetchFailed):
-        fetch(publisher.url("/"))
-
-
-@pytest.mark.parametrize("location", ["http://[", "http://[::1", "//[x]/"])
-def test_redirect_to_an_invalid_address_is_reported(publisher, location):
-    publisher.pages["/"] = location
-    with pytest.raises(FetchFailed):
-        fetch(publisher.url("/"))
+def test_invalid_name_or_redirect_is_reported(publisher):
+    names = ("http://xn--/", "http://xn--a/", "http://[v1.x]/", "http://a..b/")
+    for url in names:
+        with pytest.raises(FetchFailed):
+            fetch(url)
+    for location in (*names, "http://[", "http://[::1", "//[x]/"):
+        publisher.pages["/"] = location
+        with pytest.raises(FetchFailed):
+            fetch(publisher.url("/"))
 
 
 @pytest.mark.parametrize("url", ["http://xn--/", "http://xn--a/"])
@@ -98,3 +94,9 @@ def test_nothing_is_posted_to_an_invalid_name(url):
 
     with pytest.raises(FetchFailed):
         asyncio.run(run())
+
+
+@pytest.mark.parametrize("text", ["x", "\u202e", "-----BEGIN CERTIFICATE-----\nß\n-----END CERTIFICATE-----", "\ufffe"])
+def test_invalid_certificates_are_rejected(text):
+    with pytest.raises((ssl.SSLError, ValueError)):
+        tls_context(text)

@@ -20,6 +20,9 @@ NOON = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
 MAC = "02a0c0000001"
 # The data of a NAS that is not registered.
 SWITCH = "switch-1|192.0.2.7"
+_ABSENT = ("site_id", "nas_id", "nas_address", "framed_ip", "framed_ipv6", "framed_prefix", "delegated_prefix")
+_USED = {"session_seconds": 0, "input_octets": 0, "output_octets": 0}
+_SETTLED = {"settled_seconds": 0, "settled_input": 0, "settled_output": 0}
 
 
 @pytest.fixture
@@ -39,10 +42,9 @@ def put(owner_engine: Engine, tenants):
             "started_at": NOON + timedelta(minutes=minutes),
             "stopped_at": None if stop is None else NOON + timedelta(minutes=stop),
             "usage_hour": NOON,
-            **dict.fromkeys(("session_seconds", "input_octets", "output_octets"), 0),
-            **dict.fromkeys(("site_id", "nas_id", "nas_address", "framed_ip", "framed_ipv6")),
-            **dict.fromkeys(("framed_prefix", "delegated_prefix")),
-            **dict.fromkeys(("settled_seconds", "settled_input", "settled_output"), 0),
+            **dict.fromkeys(_ABSENT),
+            **_USED,
+            **_SETTLED,
             "class": "",
             "session_id": f"s{minutes}",
         }
@@ -50,13 +52,9 @@ def put(owner_engine: Engine, tenants):
         if history:
             values |= {"id": minutes, "identity_key": values["identity"].lower()}
         known = {column.name for column in table.__table__.columns if column.computed is None}
+        row = {name: value for name, value in values.items() if name in known}
         with Session(owner_engine) as session, session.begin():
-            make_row(
-                session,
-                table.__table__,
-                tenants[tenant],
-                **{name: value for name, value in values.items() if name in known},
-            )
+            make_row(session, table.__table__, tenants[tenant], **row)
 
     return put
 
@@ -157,40 +155,17 @@ def test_session_names_its_first_decision(put, owner_engine, app_engine, tenants
 
 
 def test_usage_includes_the_latest_interim_updates(put, owner_engine, app_engine, tenants):
-    put(
-        1,
-        mac=MAC,
-        session_seconds=100,
-        input_octets=1_000,
-        output_octets=7,
-        settled_seconds=40,
-        settled_input=400,
-        nas_key=SWITCH,
-    )
+    used = {"session_seconds": 100, "input_octets": 1_000, "output_octets": 7}
+    put(1, mac=MAC, **used, settled_seconds=40, settled_input=400, nas_key=SWITCH)
+    row = {"mac": MAC, "identity": "ANNA", "seconds": 10, "input_octets": 5, "output_octets": 1 << 40}
+    row |= {"site_id": None, "nas_id": UUID(int=1), "nas_key": SWITCH}
     with Session(owner_engine) as session, session.begin():
         for number, tenant in enumerate((tenants[0], tenants[0], tenants[1])):
-            session.execute(
-                USAGE_HOURS.insert().values(
-                    tenant_id=tenant,
-                    hour=NOON - timedelta(hours=number),
-                    session_row=number,
-                    mac=MAC,
-                    identity="ANNA",
-                    seconds=10,
-                    input_octets=5,
-                    output_octets=1 << 40,
-                    site_id=None,
-                    nas_id=UUID(int=1),
-                    nas_key=SWITCH,
-                )
-            )
+            hour = {"hour": NOON - timedelta(hours=number), "session_row": number}
+            session.execute(USAGE_HOURS.insert().values(tenant_id=tenant, **hour, **row))
+    period = {"since": NOON - timedelta(hours=5), "until": NOON + timedelta(hours=1)}
     with session_scope(TenantScope(tenants[0]), engine=app_engine) as session:
-        given = {
-            "session": session,
-            "tenant_id": tenants[0],
-            "since": NOON - timedelta(hours=5),
-            "until": NOON + timedelta(hours=1),
-        }
+        given = {"session": session, "tenant_id": tenants[0], **period}
         hours = [(use.what, use.seconds, use.input_octets) for use in list_usage(by="hour", **given)]
         assert hours == [("2026-11-20T11:00:00+00:00", 10, 5), ("2026-11-20T12:00:00+00:00", 70, 605)]
         (user,) = list_usage(by="user", **given)
