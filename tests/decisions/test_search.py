@@ -14,20 +14,14 @@ from nac.models import AuthLog
 from nac.sessions import log_search
 from nac.sessions.decisions import service as decisions
 from tests.factories.rows import make_row
-from tests.factories.tenancy import make_platform, make_tenant
-from tests.row_snapshots import snapshotted
+from tests.factories.tenant_fixtures import tenant, tenant_id
 from tests.statements import counted
 
+__all__ = ["tenant", "tenant_id"]
 NOW = utc_now()
 MAC = "02a0c0000001"
 # Ages in days: rows of equal time, gaps of all lengths, a row before all partitions, and a row with a wrong clock.
 AGES = (-3, 0, 0, 0, 0.1, 0.2, 1, 3, 3, 9, 20, 21, 22, 70, 300, 301, 9_000)
-
-
-@pytest.fixture
-@snapshotted
-def tenant_id(app_engine: Engine, cell_engine: Engine) -> TenantId:
-    return TenantId(make_tenant(app_engine, make_platform(app_engine, cell_engine), "alpha").id)
 
 
 @pytest.fixture

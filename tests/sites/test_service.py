@@ -1,49 +1,34 @@
-from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from nac.kit.clock import utc_now
-from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import AlreadyExists, InUse, NotFound
-from nac.kit.ids import TenantId
 from nac.models import RadiusSession
 from nac.policies import site_settings
 from nac.tenancy import sites
 from nac.tenancy.nases import service as nases
 from tests.factories.rows import make_row
-from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
-from tests.row_snapshots import snapshotted
+from tests.factories.tenancy import seal
+from tests.factories.tenant_fixtures import session, tenant, tenant_id, who
+
+__all__ = ["session", "tenant", "tenant_id", "who"]
 
 
-@pytest.fixture
-@snapshotted
-def tenant_id(app_engine: Engine, cell_engine: Engine) -> TenantId:
-    return make_tenant(app_engine, make_platform(app_engine, cell_engine), "alpha").id
-
-
-@pytest.fixture
-def session(app_engine: Engine, tenant_id: TenantId) -> Iterator[Session]:
-    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        yield session
-
-
-def test_taken_slug_is_rejected(session, tenant_id):
+def test_taken_slug_is_rejected(session, who):
     with pytest.raises(AlreadyExists):
-        sites.create_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main")
+        sites.create_site(session, **who, slug="main")
 
 
-def test_unknown_policy_is_rejected(session, tenant_id):
+def test_unknown_policy_is_rejected(session, who):
     with pytest.raises(NotFound, match="policy"):
-        site_settings.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="main", policy_id=uuid4())
+        site_settings.assign_policy(session, **who, slug="main", policy_id=uuid4())
 
 
-def test_site_with_a_nas_cannot_be_deleted(session, tenant_id):
-    who = {"actor": ACTOR, "tenant_id": tenant_id}
+def test_site_with_a_nas_cannot_be_deleted(session, who):
     site = sites.create_site(session, **who, slug="berlin")
     nases.create_nas(session, **who, site_id=site.id, name="core", seal=seal, identifier="core-1")
     with pytest.raises(InUse, match=r"has 1 NAS\. Delete these NASes first"):
@@ -61,8 +46,7 @@ def test_site_with_a_nas_cannot_be_deleted(session, tenant_id):
     ],
     ids=["goes on", "stopped", "silent for days"],
 )
-def test_site_with_a_live_session_cannot_be_deleted(session, owner_engine, tenant_id, session_row, stays):
-    who = {"actor": ACTOR, "tenant_id": tenant_id}
+def test_site_with_a_live_session_cannot_be_deleted(session, owner_engine, who, tenant_id, session_row, stays):
     site = sites.create_site(session, **who, slug="berlin")
     with Session(owner_engine) as owner, owner.begin():
         make_row(owner, RadiusSession.__table__, tenant_id, site_id=site.id, **session_row)
