@@ -17,6 +17,9 @@ from nac.tenancy import sites
 from nac.tenancy.cells import service as cells
 from nac.tenancy.tenants import service as tenants
 from tests.factories.tenancy import ACTOR, Platform, make_cell, make_platform, make_tenant, seal
+from tests.factories.tenant_fixtures import tenant, tenant_id
+
+__all__ = ["tenant", "tenant_id"]
 
 
 def _slots(cell_engine: Engine, cell_id: CellId) -> list[Slot]:
@@ -44,13 +47,14 @@ def _hosts(app_engine: Engine) -> list[str]:
         return [cell.host for cell in cells.list_cells(session)]
 
 
-def test_cell_reregistered_by_its_host_keeps_its_id(cell_engine, app_engine):
-    assert _register(cell_engine, "host-1") == _register(cell_engine, "host-1")
-    assert _hosts(app_engine) == ["host-1"]
+def _silence(owner_engine: Engine, seconds: int) -> None:
+    with owner_engine.begin() as connection:
+        connection.execute(update(Cell).values(agent_seen_at=utc_now() - timedelta(seconds=seconds)))
 
 
-def test_cell_with_a_live_agent_rejects_another_host(cell_engine, app_engine, owner_engine):
+def test_cell_moves_to_another_host_only_from_a_silent_agent(cell_engine, app_engine, owner_engine):
     cell_id = _register(cell_engine, "host-1")
+    assert _register(cell_engine, "host-1") == cell_id
     with pytest.raises(CellTaken, match=r"Host host-1 already serves cell 'cell-1'\. Set another name"):
         _register(cell_engine, "host-2")
     _silence(owner_engine, cells.SILENT_SECONDS - 10)
@@ -58,10 +62,6 @@ def test_cell_with_a_live_agent_rejects_another_host(cell_engine, app_engine, ow
         _register(cell_engine, "host-2")
     _report(cell_engine, cell_id, "host-1")
     assert _hosts(app_engine) == ["host-1"]
-
-
-def test_moved_cell_is_taken_over_from_a_silent_agent(cell_engine, owner_engine):
-    cell_id = _register(cell_engine, "host-1")
     _silence(owner_engine, cells.SILENT_SECONDS + 1)
     assert _register(cell_engine, "host-2") == cell_id
     with pytest.raises(CellTaken, match="Host host-2 already serves"):
@@ -79,18 +79,10 @@ def test_cleanly_stopped_cell_is_taken_over_at_once(cell_engine, app_engine):
     assert _hosts(app_engine) == ["host-2"]
 
 
-def _silence(owner_engine: Engine, seconds: int) -> None:
-    with owner_engine.begin() as connection:
-        connection.execute(update(Cell).values(agent_seen_at=utc_now() - timedelta(seconds=seconds)))
-
-
 def test_slots_get_their_own_ports_and_secrets(cell_engine):
     slots = _slots(cell_engine, make_cell(cell_engine, slots=3, first_port=20000))
-    assert [(slot.number, slot.auth_port, slot.acct_port) for slot in slots] == [
-        (0, 20000, 20001),
-        (1, 20002, 20003),
-        (2, 20004, 20005),
-    ]
+    ports = [(slot.number, slot.auth_port, slot.acct_port) for slot in slots]
+    assert ports == [(0, 20000, 20001), (1, 20002, 20003), (2, 20004, 20005)]
     secrets = set()
     for slot in slots:
         context, secret = slot.secret_sealed.split(b"|", 1)
@@ -135,18 +127,16 @@ def test_retired_slots_return_with_new_secrets(app_engine, cell_engine):
     assert _slots(cell_engine, platform.cell_id)[0].status == "free"
 
 
-def test_cell_dictionary_is_loaded_for_its_tenant(app_engine, cell_engine):
-    platform = make_platform(app_engine, cell_engine)
-    tenant = make_tenant(app_engine, platform, "alpha")
-    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
-        assert cells.load_dictionary(session, tenant_id=tenant.id) is None
+def test_cell_dictionary_is_loaded_for_its_tenant(app_engine, cell_engine, platform, tenant_id):
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        assert cells.load_dictionary(session, tenant_id=tenant_id) is None
     content = b'{"attributes": []}'
     for _ in range(2):
         with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
             digest = cells.upload_dictionary(session, cell_id=platform.cell_id, content=content, server_version="3.2.7")
             assert digest == hashlib.sha256(zlib.compress(content)).digest()
-    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
-        assert cells.load_dictionary(session, tenant_id=tenant.id) == content
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        assert cells.load_dictionary(session, tenant_id=tenant_id) == content
 
 
 def _report_position(cell_engine: Engine, platform: Platform) -> None:
@@ -161,9 +151,7 @@ def _change(app_engine: Engine, tenant_id: TenantId, slug: str) -> str:
         return cells.get_current_xact(session)
 
 
-def test_change_is_live_once_the_cell_has_read_it(app_engine, cell_engine):
-    platform = make_platform(app_engine, cell_engine)
-    tenant_id = make_tenant(app_engine, platform, "alpha").id
+def test_change_is_live_once_the_cell_has_read_it(app_engine, cell_engine, platform, tenant_id):
     xact = _change(app_engine, tenant_id, "one")
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         assert cells.is_live(session, tenant_id=tenant_id, xact=xact) is False
@@ -174,9 +162,7 @@ def test_change_is_live_once_the_cell_has_read_it(app_engine, cell_engine):
         assert cells.is_live(session, tenant_id=tenant_id, xact=later) is False
 
 
-def test_waiting_ends_on_confirmation_or_times_out(app_engine, cell_engine):
-    platform = make_platform(app_engine, cell_engine)
-    tenant_id = make_tenant(app_engine, platform, "alpha").id
+def test_waiting_ends_on_confirmation_or_times_out(app_engine, cell_engine, platform, tenant_id):
     xact = _change(app_engine, tenant_id, "one")
     wait = {"tenant_id": tenant_id, "xact": xact, "engine": app_engine}
     with pytest.raises(NotLiveYet):
@@ -187,25 +173,20 @@ def test_waiting_ends_on_confirmation_or_times_out(app_engine, cell_engine):
     agent.join()
 
 
-def test_cells_are_notified_of_an_awaited_change(app_engine, cell_engine):
-    platform = make_platform(app_engine, cell_engine)
-    tenant_id = make_tenant(app_engine, platform, "alpha").id
+def test_cells_are_notified_of_an_awaited_change(app_engine, tenant_id):
     # No trigger notifies the cell, because none of its rows changes.
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         xact = cells.get_current_xact(session)
     url = app_engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    wait = {"tenant_id": tenant_id, "xact": xact, "engine": app_engine}
     with psycopg.connect(url, autocommit=True) as listener:
         listener.execute("LISTEN replica_changes")
         with pytest.raises(NotLiveYet):
-            cells.wait_until_live(
-                TenantScope(tenant_id), tenant_id=tenant_id, xact=xact, timeout_seconds=0.5, engine=app_engine
-            )
+            cells.wait_until_live(TenantScope(tenant_id), **wait, timeout_seconds=0.5)
         assert len(list(listener.notifies(timeout=5, stop_after=1))) == 1
 
 
-def test_liveness_of_a_tenant_without_cell_is_an_error(app_engine, cell_engine):
-    platform = make_platform(app_engine, cell_engine)
-    tenant_id = make_tenant(app_engine, platform, "alpha").id
+def test_liveness_of_a_tenant_without_cell_is_an_error(app_engine, tenant_id):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         cells.release_slot(session, tenant_id=tenant_id)
         with pytest.raises(TenantHasNoCell):

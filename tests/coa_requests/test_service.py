@@ -17,28 +17,24 @@ from nac.sessions.coa_requests.error_causes import ERROR_CAUSES, explain_error_c
 from nac.tenancy.cells import service as cells
 from tests.factories.dictionary import give_dictionary
 from tests.factories.rows import make_row
-from tests.factories.tenancy import ACTOR, make_tenant
-from tests.row_snapshots import snapshotted
+from tests.factories.tenancy import ACTOR
+from tests.factories.tenant_fixtures import two_tenants
+
+__all__ = ["two_tenants"]
 
 MAC, OTHER = "00a0c0000001", "00a0c0000002"
 
 
 @pytest.fixture
-@snapshotted
-def tenants(app_engine: Engine, platform):
-    return [make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo")]
-
-
-@pytest.fixture
-def scoped(app_engine: Engine, tenants):
+def scoped(app_engine: Engine, two_tenants):
     def scoped(tenant: int = 0):
-        return session_scope(TenantScope(tenants[tenant]), engine=app_engine)
+        return session_scope(TenantScope(two_tenants[tenant]), engine=app_engine)
 
     return scoped
 
 
 @pytest.fixture
-def live(owner_engine: Engine, tenants):
+def live(owner_engine: Engine, two_tenants):
     """Return the id of a live session."""
 
     def live(mac=MAC, *, user="anna", tenant=0, **more) -> int:
@@ -46,12 +42,8 @@ def live(owner_engine: Engine, tenants):
         values["nas_key"] = "switch|192.0.2.1"
         absent = dict.fromkeys(("site_id", "nas_id", "nas_address", "framed_ip", "stopped_at"))
         with Session(owner_engine) as session, session.begin():
-            row = RadiusSession(
-                tenant_id=tenants[tenant],
-                updated_at=utc_now(),
-                session_id=f"s-{mac}-{user}",
-                **(values | absent | more),
-            )
+            place = {"tenant_id": two_tenants[tenant], "updated_at": utc_now(), "session_id": f"s-{mac}-{user}"}
+            row = RadiusSession(**place, **(values | absent | more))
             session.add(row)
             session.flush()
             return row.id
@@ -60,10 +52,15 @@ def live(owner_engine: Engine, tenants):
 
 
 @pytest.fixture
-def request_coa(scoped, tenants):
+def given(two_tenants):
+    return {"actor": ACTOR, "tenant_id": two_tenants[0]}
+
+
+@pytest.fixture
+def request_coa(scoped, given):
     def request_coa(kind="disconnect", **wanted):
         with scoped() as session:
-            found = service.create_requests(session, actor=ACTOR, tenant_id=tenants[0], kind=kind, **wanted)
+            found = service.create_requests(session, kind=kind, **wanted, **given)
             return [request.session_row for request in found]
 
     return request_coa
@@ -74,7 +71,7 @@ def waiting_requests(session: Session) -> set[tuple[str, str]]:
     return {(row.mac or "", row.reason) for row in rows}
 
 
-def test_matching_sessions_are_requested_once_at_a_time(request_coa, live, scoped, tenants):
+def test_matching_sessions_are_requested_once_at_a_time(request_coa, live, scoped, two_tenants):
     one, two = live(), live(OTHER)
     live(OTHER, user="bert", stopped_at=utc_now())
     live(tenant=1)
@@ -85,13 +82,9 @@ def test_matching_sessions_are_requested_once_at_a_time(request_coa, live, scope
     assert request_coa(user="ANNA") == [one, two]
     assert request_coa("bounce", user="anna") == [one, two]
     with scoped() as session:
-        requests = service.list_requests(session, tenant_id=tenants[0])
-        assert [(request.kind, request.session_row) for request in requests] == [
-            ("bounce", two),
-            ("bounce", one),
-            ("disconnect", two),
-            ("disconnect", one),
-        ]
+        requests = service.list_requests(session, tenant_id=two_tenants[0])
+        asked = [(request.kind, request.session_row) for request in requests]
+        assert asked == [("bounce", two), ("bounce", one), ("disconnect", two), ("disconnect", one)]
         newest = requests[0]
         assert (newest.state, newest.reason, newest.asked_by) == ("queued", "requested", ACTOR)
         assert (newest.mac, newest.identity, newest.nas_key) == (OTHER, "anna", "switch|192.0.2.1")
@@ -108,16 +101,16 @@ def test_matching_sessions_are_requested_once_at_a_time(request_coa, live, scope
         ]
 
 
-def test_requests_of_a_nas_are_listed(request_coa, live, scoped, tenants, owner_engine):
+def test_requests_of_a_nas_are_listed(request_coa, live, scoped, two_tenants, owner_engine):
     with Session(owner_engine) as session, session.begin():
-        known = make_row(session, Nas.__table__, tenants[0], name="Switch 3", address="192.0.2.3")
+        known = make_row(session, Nas.__table__, two_tenants[0], name="Switch 3", address="192.0.2.3")
     live(nas_id=known["id"], user="anna", nas_key="s3|192.0.2.3")
     live(OTHER, user="bert", nas_key="unheard|192.0.2.4")
     for user in ("anna", "bert"):
         request_coa(user=user)
 
     def users(nas):
-        return [request.identity for request in service.list_requests(session, tenant_id=tenants[0], nas=nas)]
+        return [request.identity for request in service.list_requests(session, tenant_id=two_tenants[0], nas=nas)]
 
     with scoped() as session:
         for name in ("Switch 3", "192.0.2.3", known["identifier"]):
@@ -126,30 +119,24 @@ def test_requests_of_a_nas_are_listed(request_coa, live, scoped, tenants, owner_
         with pytest.raises(NotFound, match="NAS 'none' does not exist"):
             users("none")
         with pytest.raises(InvalidInput, match="Unknown state 'lost'"):
-            service.list_requests(session, tenant_id=tenants[0], states=["lost"])
+            service.list_requests(session, tenant_id=two_tenants[0], states=["lost"])
     with scoped(1) as session, pytest.raises(NotFound):
-        service.list_requests(session, tenant_id=tenants[1], nas="Switch 3")
+        service.list_requests(session, tenant_id=two_tenants[1], nas="Switch 3")
 
 
-def test_queue_of_user_requests_is_bounded(request_coa, live, monkeypatch):
-    live()
-    live(OTHER, user="bert")
-    monkeypatch.setattr(request_queue, "MAX_WAITING", 1)
-    request_coa(user="anna")
-    with pytest.raises(Conflict, match="Too many requests to NASes are waiting: 1"):
-        request_coa(user="bert")
-
-
-def test_requests_caused_by_blocks_do_not_count(request_coa, live, scoped, tenants, monkeypatch):
+def test_queue_of_user_requests_is_bounded(request_coa, live, scoped, two_tenants, monkeypatch):
     live()
     bert = live(OTHER, user="bert")
     monkeypatch.setattr(request_queue, "MAX_WAITING", 1)
+    # Requests that blocks cause do not count.
     with scoped() as session:
-        request_queue.queue_block_disconnects(session, tenant_id=tenants[0], macs=[MAC, OTHER], asked_by=ACTOR)
+        request_queue.queue_block_disconnects(session, tenant_id=two_tenants[0], macs=[MAC, OTHER], asked_by=ACTOR)
     assert request_coa(user="bert") == [bert]
+    with pytest.raises(Conflict, match="Too many requests to NASes are waiting: 1"):
+        request_coa(user="anna")
 
 
-def test_change_is_checked_against_the_cell_dictionary(request_coa, live, platform, cell_engine, scoped, tenants):
+def test_change_is_checked_against_the_cell_dictionary(request_coa, live, platform, cell_engine, scoped, two_tenants):
     live()
     good = [{"attribute": "Session-Timeout", "value": "600"}, {"attribute": "Filter-Id", "value": "guests"}]
     with pytest.raises(Conflict, match="has not uploaded its attribute dictionaries"):
@@ -167,16 +154,16 @@ def test_change_is_checked_against_the_cell_dictionary(request_coa, live, platfo
     for attributes in (good[:1], good):
         assert len(request_coa("change", user="anna", attributes=attributes)) == 1
     with scoped() as session:
-        changes = service.list_requests(session, tenant_id=tenants[0])
+        changes = service.list_requests(session, tenant_id=two_tenants[0])
         assert [request.attributes for request in changes] == [good, good[:1], good]
 
 
-def test_cancelled_request_is_not_sent(request_coa, live, scoped, tenants):
+def test_cancelled_request_is_not_sent(request_coa, live, scoped, two_tenants, given):
     live()
     request_coa(user="anna")
     with scoped() as session:
-        [request] = service.list_requests(session, tenant_id=tenants[0])
-        given = {"actor": ACTOR, "tenant_id": tenants[0], "request_id": request.id}
+        [request] = service.list_requests(session, tenant_id=two_tenants[0])
+        given |= {"request_id": request.id}
         done = service.withdraw_request(session, **given)
         assert (done.state, done.detail) == ("withdrawn", f"Withdrawn by {ACTOR}.")
         with pytest.raises(Conflict, match=r"has ended\. The state of the request is withdrawn"):
@@ -184,23 +171,22 @@ def test_cancelled_request_is_not_sent(request_coa, live, scoped, tenants):
         with pytest.raises(service.CoaRequestNotFound, match="Unknown request 0"):
             service.withdraw_request(session, **given | {"request_id": 0})
     with scoped(1) as session, pytest.raises(service.CoaRequestNotFound):
-        service.withdraw_request(session, **given | {"tenant_id": tenants[1]})
+        service.withdraw_request(session, **given | {"tenant_id": two_tenants[1]})
 
 
-def test_every_way_to_block_disconnects_the_sessions(live, scoped, tenants):
+def test_every_way_to_block_disconnects_the_sessions(live, scoped, two_tenants, given):
     third = "00a0c0000003"
     for mac in (MAC, OTHER, third):
         live(mac)
         live(mac, user="again")
     live(MAC, tenant=1)
-    given = {"actor": ACTOR, "tenant_id": tenants[0]}
     blocked = lambda *macs: {(mac, "endpoint-blocked") for mac in macs}  # noqa: E731
     with scoped() as session:
         endpoints.create_endpoint(session, mac=MAC, **given)
         assert waiting_requests(session) == set()
         endpoints.block_endpoint(session, mac=MAC, **given)
         assert waiting_requests(session) == blocked(MAC)
-        make_row(session, Endpoint.__table__, tenants[0], mac=OTHER, status="discovered")
+        make_row(session, Endpoint.__table__, two_tenants[0], mac=OTHER, status="discovered")
         classify_endpoints(session, wanted=EndpointCriteria(macs=(OTHER,)), decision=InboxDecision("block"), **given)
         assert waiting_requests(session) == blocked(MAC, OTHER)
         import_endpoints(session, text=f"mac,status\n{third},blocked\n", **given)
@@ -222,10 +208,9 @@ def test_session_is_found_beyond_one_batch(request_coa, live, monkeypatch):
     assert request_coa(row=oldest, user="anna") == [oldest]
 
 
-def test_unblocked_device_is_no_longer_disconnected(live, scoped, tenants):
+def test_unblocked_device_is_no_longer_disconnected(live, scoped, given):
     for mac in (MAC, OTHER):
         live(mac)
-    given = {"actor": ACTOR, "tenant_id": tenants[0]}
     with scoped() as session:
         import_endpoints(session, text=f"mac,status\n{MAC},blocked\n{OTHER},blocked\n", **given)
         assert len(waiting_requests(session)) == 2
@@ -236,40 +221,36 @@ def test_unblocked_device_is_no_longer_disconnected(live, scoped, tenants):
         assert {row.detail for row in session.scalars(select(CoaRequest))} == {"The block or revocation was undone."}
 
 
-def test_file_of_devices_unblocks_all_of_them_at_once(live, scoped, tenants):
+def test_file_of_devices_unblocks_all_of_them_at_once(live, scoped, two_tenants):
     live()
     with scoped() as session:
-        request_queue.queue_block_disconnects(session, tenant_id=tenants[0], macs=[MAC], asked_by=ACTOR)
+        request_queue.queue_block_disconnects(session, tenant_id=two_tenants[0], macs=[MAC], asked_by=ACTOR)
         macs = [MAC, *(f"{number:012x}" for number in range(MAX_ROWS - 1))]
-        request_queue.withdraw_block_disconnects(session, tenant_id=tenants[0], macs=macs)
+        request_queue.withdraw_block_disconnects(session, tenant_id=two_tenants[0], macs=macs)
         assert waiting_requests(session) == set()
 
 
-def test_each_disconnect_reason_waits_separately(live, scoped, tenants):
+def test_each_disconnect_reason_waits_separately(live, scoped, given):
     """Among simultaneous requests, the first request of each NAS precedes the second request of any NAS."""
     for user, nas_key in (("a", "switch|192.0.2.1"), ("b", "switch|192.0.2.1"), ("c", "other|192.0.2.2")):
         live(user=user, nas_key=nas_key)
-    given = {"actor": ACTOR, "tenant_id": tenants[0]}
     with scoped() as session:
         service.create_requests(session, kind="disconnect", mac=MAC, **given)
         endpoints.create_endpoint(session, mac=MAC, **given)
         endpoints.block_endpoint(session, mac=MAC, **given)
-        rows = session.execute(
-            select(CoaRequest.reason, CoaRequest.identity, CoaRequest.priority).order_by(
-                CoaRequest.reason, CoaRequest.priority, CoaRequest.identity
-            )
-        ).all()
+        columns = CoaRequest.reason, CoaRequest.identity, CoaRequest.priority
+        rows = session.execute(select(*columns).order_by(columns[0], columns[2], columns[1])).all()
         each = [("a", 0), ("c", 0), ("b", 1)]
         assert rows == [(reason, *rest) for reason in ("endpoint-blocked", "requested") for rest in each]
 
 
-def test_cell_updates_requests_but_creates_none(request_coa, live, platform, cell_engine, tenants):
+def test_cell_updates_requests_but_creates_none(request_coa, live, platform, cell_engine, two_tenants):
     live()
     request_coa(user="anna")
     with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
         request = session.scalars(select(CoaRequest)).one()
         request.state = "sending"
-    for column, value in (("reason", "endpoint-blocked"), ("session_id", "other"), ("tenant_id", tenants[1])):
+    for column, value in (("reason", "endpoint-blocked"), ("session_id", "other"), ("tenant_id", two_tenants[1])):
         with (
             pytest.raises(ScopeViolation, match="permission denied"),
             session_scope(CellScope(platform.cell_id), engine=cell_engine) as session,

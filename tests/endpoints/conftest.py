@@ -2,49 +2,27 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 
 import psycopg
 import pytest
 from sqlalchemy import Engine
-from sqlalchemy.orm import Session
 
 from nac.inventory.endpoints.enrichment import enrich_batch
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.ids import TenantId
-from tests.factories.tenancy import ACTOR, make_platform, make_tenant
+from tests.factories.tenancy import ACTOR
+from tests.factories.tenant_fixtures import session, two_tenants, who
 from tests.polling import until
 from tests.postgres import Database
-from tests.row_snapshots import snapshotted
 
+__all__ = ["session", "two_tenants", "who"]
 
-@dataclass(frozen=True)
-class TwoTenants:
-    alpha: TenantId
-    bravo: TenantId
-
-
-@pytest.fixture
-@snapshotted
-def two_tenants(app_engine: Engine, cell_engine: Engine) -> TwoTenants:
-    platform = make_platform(app_engine, cell_engine)
-    return TwoTenants(make_tenant(app_engine, platform, "alpha").id, make_tenant(app_engine, platform, "bravo").id)
+TwoTenants = tuple[TenantId, TenantId]
 
 
 @pytest.fixture
 def tenant_id(two_tenants: TwoTenants) -> TenantId:
-    return two_tenants.alpha
-
-
-@pytest.fixture
-def who(tenant_id: TenantId) -> dict[str, object]:
-    return {"actor": ACTOR, "tenant_id": tenant_id}
-
-
-@pytest.fixture
-def session(app_engine: Engine, tenant_id: TenantId) -> Iterator[Session]:
-    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        yield session
+    return two_tenants[0]
 
 
 @pytest.fixture

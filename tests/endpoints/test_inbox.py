@@ -112,6 +112,6 @@ def test_more_devices_than_the_limit_are_rejected(classify, monkeypatch):
 
 
 def test_devices_of_other_tenants_are_not_in_the_inbox(classify, two_tenants, see, work):
-    see("001ba9999999", of=two_tenants.bravo)
-    work(two_tenants.bravo)
+    see("001ba9999999", of=two_tenants[1])
+    work(two_tenants[1])
     assert [endpoint.mac for endpoint, _ in classify("block", vendor="brother")] == [BROTHER]

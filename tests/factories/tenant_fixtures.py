@@ -1,4 +1,4 @@
-"""Fixtures of service tests: the tenant alpha, and a database session with its scope."""
+"""Fixtures of service tests: the tenant alpha with a database session of its scope, or two tenants."""
 
 from collections.abc import Iterator
 
@@ -33,3 +33,11 @@ def who(tenant_id: TenantId) -> dict[str, object]:
 def session(app_engine: Engine, tenant_id: TenantId) -> Iterator[Session]:
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         yield session
+
+
+@pytest.fixture
+@snapshotted
+def two_tenants(app_engine: Engine, platform: Platform) -> tuple[TenantId, TenantId]:
+    """The tenants alpha and bravo, in one cell."""
+    alpha, bravo = (make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo"))
+    return TenantId(alpha), TenantId(bravo)

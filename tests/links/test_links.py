@@ -10,6 +10,7 @@ import plistlib
 import re
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -98,35 +99,28 @@ def test_bundle_is_downloaded_once_with_its_password(client, app_engine, alpha, 
     assert signed(app_engine, alpha) == 2
 
 
-def test_apple_profile_has_identity_root_and_network(client, app_engine, alpha):
-    reply = client.post(path(link(app_engine, alpha, ssid="Office")), data=APPLE)
+@pytest.mark.parametrize("ssid", ["Office", None])
+def test_apple_profile_has_identity_root_and_its_network(client, app_engine, alpha, ssid):
+    reply = client.post(path(link(app_engine, alpha, **{"ssid": ssid} if ssid else {})), data=APPLE)
     assert reply.headers["content-type"] == "application/x-apple-aspen-config"
     assert reply.headers["content-disposition"] == 'attachment; filename="Eve-s-phone.mobileconfig"'
     assert_private(reply)
     payloads = {payload["PayloadType"]: payload for payload in plistlib.loads(reply.content)["PayloadContent"]}
-    identity = payloads["com.apple.security.pkcs12"]
+    identity = payloads.pop("com.apple.security.pkcs12")
     # iOS and macOS releases without AES support in PKCS#12 report a wrong password.
     assert b"\x2a\x86\x48\x86\xf7\x0d\x01\x0c\x01\x03" in identity["PayloadContent"]
     assert pkcs12.load_pkcs12(identity["PayloadContent"], identity["Password"].encode()).key is not None
-    assert payloads["com.apple.wifi.managed"]["SSID_STR"] == "Office"
-    assert payloads["com.apple.security.root"]["PayloadContent"] == alpha.authorities.root.certificate_der
-
-
-def test_apple_profile_without_a_network_has_only_certificates(client, app_engine, alpha):
-    profile = plistlib.loads(client.post(path(link(app_engine, alpha)), data=APPLE).content)
-    kinds = {payload["PayloadType"] for payload in profile["PayloadContent"]}
-    assert kinds == {"com.apple.security.root", "com.apple.security.pkcs12"}
+    root = payloads.pop("com.apple.security.root")
+    assert root["PayloadContent"] == alpha.authorities.root.certificate_der
+    assert [payload["SSID_STR"] for payload in payloads.values()] == ([ssid] if ssid else [])
 
 
 @pytest.mark.parametrize("as_file", [True, False])
 def test_csr_is_signed_from_file_or_text(client, app_engine, alpha, as_file):
     asked = pem(common_name="")
-    more: dict[str, Any] = (
-        {"data": CSR | {"text": ""}, "files": {"file": ("a.csr", asked)}}
-        if as_file
-        else {"data": CSR | {"text": asked.decode()}}
-    )
-    reply = client.post(path(link(app_engine, alpha)), **more)
+    more = {"files": {"file": ("a.csr", asked)}} if as_file else {}
+    form = CSR | {"text": "" if as_file else asked.decode()}
+    reply = client.post(path(link(app_engine, alpha)), data=form, **more)
     assert reply.status_code == 200, reply.text
     certificate, issuing = x509.load_pem_x509_certificates(reply.content)
     assert certificate.public_key() == x509.load_pem_x509_csr(asked).public_key()
@@ -172,23 +166,15 @@ def test_invalid_links_all_look_the_same(client, app_engine, alpha):
     est = make_secret(app_engine, alpha).token
     guessed = EnrolmentSecretText(good.public_id, EnrolmentSecretText.make().secret)
     bodies = set()
-    for each in (
-        path(revoked),
-        path(est),
-        path(guessed),
-        path(EnrolmentSecretText.make()),
-        "/enrol/x",
-        "/enrol/" + "a" * 5000,
-    ):
+    known = [path(each) for each in (revoked, est, guessed, EnrolmentSecretText.make())]
+    for each in (*known, "/enrol/x", "/enrol/" + "a" * 5000):
         reply = client.get(each)
         assert reply.status_code == 404
         assert_private(reply)
         bodies.add(reply.text)
     assert len(bodies) == 1
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        entries = session.scalars(
-            select(AuditEntry).where(AuditEntry.action == "enrolment-secret.refuse").order_by(AuditEntry.id)
-        ).all()
+        entries = session.scalars(select(AuditEntry).where(AuditEntry.action == "enrolment-secret.refuse")).all()
     assert sorted(entry.after["why"] for entry in entries if entry.after) == ["revoked", "wrong-kind", "wrong-secret"]
 
 
@@ -205,15 +191,11 @@ def test_token_is_in_no_log(public_app, client, app_engine, alpha, caplog):
     caplog.set_level(logging.INFO)
     public_app.state.guess_limiter = None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("api.link_pages.require_link_tenant", _database_away)
+        patch.setattr("api.link_pages.require_link_tenant", Mock(side_effect=DatabaseUnavailable("gone")))
         assert client.get(path(token)).status_code == 503
     ours = "".join(record.getMessage() for record in caplog.records if record.name == "admit.api")
     assert "/enrol/{token}" in ours
     assert token.secret not in ours
-
-
-def _database_away(*arguments: object) -> None:
-    raise DatabaseUnavailable("gone")
 
 
 @pytest.mark.parametrize(
@@ -258,13 +240,12 @@ def test_rate_limited_browser_may_retry(public_settings):
     assert int(refused.headers["retry-after"]) > 0
 
 
-@pytest.mark.parametrize("form", [P12, APPLE, CSR])
-def test_name_taken_by_a_radius_server_is_rejected(client, app_engine, alpha, form):
+def test_name_taken_by_a_radius_server_is_rejected(client, app_engine, alpha):
     token = link(app_engine, alpha, common_name="kiosk.example")
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         given = {"tenant_id": alpha.tenant_id, "signing": SIGNING, "now": alpha.now}
         issue_server(session, actor=ACTOR, dns_names=["kiosk.example"], **given)
-    text = {"text": pem(common_name="kiosk.example").decode()} if form is CSR else {}
-    reply = client.post(path(token), data=form | text)
-    assert (reply.status_code, "RADIUS servers" in reply.text) == (400, True)
+    for form in (P12, APPLE, CSR | {"text": pem(common_name="kiosk.example").decode()}):
+        reply = client.post(path(token), data=form)
+        assert (reply.status_code, "RADIUS servers" in reply.text) == (400, True), form
     assert signed(app_engine, alpha) == 2

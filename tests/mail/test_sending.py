@@ -1,15 +1,19 @@
-"""The outbox with real mail servers."""
+"""The outbox with real mail servers, and the rendering of mails with any values."""
 
 from datetime import timedelta
 from email import message_from_bytes, policy
+from uuid import UUID
 
 import pytest
-from jinja2 import UndefinedError
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2 import UndefinedError, meta
 from sqlalchemy import Engine, select, update
+from sqlalchemy.orm import Session
 
-from nac.core.mail import outbox, service
-from nac.core.mail.mailbox import Mailbox
-from nac.core.mail.smtp import MailServer
+from nac.core.mail import outbox, rendering, service
+from nac.core.mail.mailbox import MAX_MAILS, Mailbox
+from nac.core.mail.smtp import MailServer, build_message
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.errors import InvalidInput
@@ -21,16 +25,14 @@ ANN = "ann@acme.example"
 VALUES = {"organisation": "Acme <b>&</b> Söhne", "link": "https://admit.example/sign-up/secret", "until": "noon"}
 
 
-def _queue(engine: Engine, *, key: str = "k", recipient: str = ANN, **values: str) -> bool:
+def _queue_in(session: Session, **changed: object) -> bool:
+    mail = {"key": "k", "template": "sign-up-confirm", "recipient": ANN, "values": VALUES}
+    return service.queue_mail(session, **mail | changed, seal=SIGNING.sealer.seal)
+
+
+def _queue(engine: Engine, **changed: object) -> bool:
     with session_scope(PlatformScope(), engine=engine) as session:
-        return service.queue_mail(
-            session,
-            key=key,
-            template="sign-up-confirm",
-            recipient=recipient,
-            values=VALUES | values,
-            seal=SIGNING.sealer.seal,
-        )
+        return _queue_in(session, **changed)
 
 
 def _send(server: MailServer, engine: Engine) -> int:
@@ -66,9 +68,7 @@ def test_mail_is_sent_once_as_text_and_html(app_engine, worker_engine, tmp_path)
 
 def test_failed_transaction_sends_nothing(app_engine, worker_engine):
     with session_scope(PlatformScope(), engine=app_engine) as session:
-        service.queue_mail(
-            session, key="k", template="sign-up-confirm", recipient=ANN, values=VALUES, seal=SIGNING.sealer.seal
-        )
+        assert _queue_in(session)
         session.rollback()
     assert not _mails(worker_engine)
 
@@ -126,9 +126,7 @@ def test_recipient_cannot_inject_a_header(app_engine, recipient):
 
 def test_missing_value_is_reported_to_the_caller(app_engine):
     with pytest.raises(UndefinedError), session_scope(PlatformScope(), engine=app_engine) as session:
-        service.queue_mail(
-            session, key="k", template="sign-up-confirm", recipient=ANN, values={}, seal=SIGNING.sealer.seal
-        )
+        _queue_in(session, values={})
 
 
 def test_mails_per_address_and_day_are_limited(app_engine):
@@ -145,3 +143,40 @@ def test_old_sent_mails_are_deleted(app_engine, worker_engine):
     with session_scope(PlatformScope(), engine=worker_engine) as session:
         session.execute(update(Mail).values(ended_at=utc_now() - outbox.RETENTION - timedelta(days=1)))
     assert outbox.prune(engine=worker_engine) == 1
+
+
+HEADERS = {"From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "Content-Type", "MIME-Version"}
+
+
+def _variables(name: str) -> set[str]:
+    environment = rendering._environment(escapes=True)
+    source = (rendering._FOLDER / name).read_text()
+    return meta.find_undeclared_variables(environment.parse(source))
+
+
+@pytest.mark.parametrize("name", rendering.list_templates())
+def test_each_template_has_a_subject_and_both_formats(name):
+    values = dict.fromkeys(_variables(f"{name}.txt") | _variables(f"{name}.html"), 2)
+    written = rendering.render(name, values)
+    assert written.subject
+    assert not written.subject.startswith("Subject")
+    assert "{{" not in written.text + written.html
+    assert max(map(len, written.text.splitlines())) < 140
+
+
+@given(st.text(max_size=200))
+def test_no_value_injects_a_header(value):
+    written = rendering.RenderedMail(rendering.to_one_line(value), value, value)
+    message = build_message(written, mail_id=UUID(int=1), sender="Admit <admit@admit.example>", recipient=ANN)
+    read = message_from_bytes(message.as_bytes(), policy=policy.default)
+    assert set(read.keys()) <= HEADERS
+    assert read["To"] == ANN
+
+
+def test_mailbox_keeps_the_newest(tmp_path, monkeypatch):
+    monkeypatch.setattr("nac.core.mail.mailbox.MAX_MAILS", 3)
+    mailbox = Mailbox(tmp_path)
+    ids = [mailbox.put(f"Subject: {number}\n\n".encode()) for number in range(5)]
+    assert [kept.id for kept in mailbox.list_mails()] == ids[-3:]
+    assert mailbox.get("../" + ids[-1]) is None
+    assert MAX_MAILS > 3

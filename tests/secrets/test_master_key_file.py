@@ -30,15 +30,13 @@ def test_process_with_the_key_leaves_no_core_file(path, monkeypatch):
     assert asked == [(resource.RLIMIT_CORE, (0, 0))]
 
 
-def test_existing_key_is_never_overwritten(path):
+def test_key_is_created_once_and_never_overwritten(path):
     first = MasterKeyFile.create(path)
     with pytest.raises(KeyFileRefused, match="already"):
         MasterKeyFile.create(path)
     assert MasterKeyFile.load_or_create(path).key_id == first.key_id
-
-
-def test_missing_key_is_created_once(path):
-    assert MasterKeyFile.load_or_create(path).key_id == MasterKeyFile.load_or_create(path).key_id
+    other = path.with_name("other.key")
+    assert MasterKeyFile.load_or_create(other).key_id == MasterKeyFile.load_or_create(other).key_id != first.key_id
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a file of root")

@@ -70,7 +70,10 @@ def test_value_of_a_later_format_is_rejected():
 
 def test_rotation_opens_and_rewraps_old_values():
     sealed = Sealer(_KEY).seal(_SECRET, "slot:1")
-    assert Sealer(_OTHER, retired=(_KEY,)).open(sealed, "slot:1") == _SECRET
+    during = Sealer(_OTHER, retired=(_KEY,))
+    assert during.open(sealed, "slot:1") == _SECRET
+    # A retired key never seals.
+    assert Sealer(_OTHER).open(during.seal(_SECRET, "slot:1"), "slot:1") == _SECRET
     moved = rewrap(sealed, old=_KEY, new=_OTHER)
     assert Sealer(_OTHER).open(moved, "slot:1") == _SECRET
     assert moved[-len(_SECRET) - 16 :] == sealed[-len(_SECRET) - 16 :]
@@ -80,11 +83,6 @@ def test_rotation_opens_and_rewraps_old_values():
         rewrap(moved, old=_KEY, new=RawKey(b"\1" * 32))
     with pytest.raises(SealedForAnotherKey):
         Sealer(_KEY).open(moved, "slot:1")
-
-
-def test_retired_keys_never_seal():
-    sealed = Sealer(_OTHER, retired=(_KEY,)).seal(_SECRET, "slot:1")
-    assert Sealer(_OTHER).open(sealed, "slot:1") == _SECRET
 
 
 def test_representations_hide_keys_and_plaintexts():

@@ -13,8 +13,9 @@ from nac.models import USAGE_HOURS, AuthLog, EndedSession, RadiusSession
 from nac.sessions import service as sessions
 from nac.sessions.usage import list_usage
 from tests.factories.rows import make_row
-from tests.factories.tenancy import make_platform, make_tenant
-from tests.row_snapshots import snapshotted
+from tests.factories.tenant_fixtures import two_tenants
+
+__all__ = ["two_tenants"]
 
 NOON = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
 MAC = "02a0c0000001"
@@ -26,14 +27,7 @@ _SETTLED = {"settled_seconds": 0, "settled_input": 0, "settled_output": 0}
 
 
 @pytest.fixture
-@snapshotted
-def tenants(app_engine: Engine, cell_engine: Engine):
-    platform = make_platform(app_engine, cell_engine, slots=2)
-    return [make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo")]
-
-
-@pytest.fixture
-def put(owner_engine: Engine, tenants):
+def put(owner_engine: Engine, two_tenants):
     """Function that stores a session of alpha. It began `minutes` after noon and ended at `stop`."""
 
     def put(minutes: int, *, stop: int | None = None, history: bool = False, tenant: int = 0, **more) -> None:
@@ -54,30 +48,30 @@ def put(owner_engine: Engine, tenants):
         known = {column.name for column in table.__table__.columns if column.computed is None}
         row = {name: value for name, value in values.items() if name in known}
         with Session(owner_engine) as session, session.begin():
-            make_row(session, table.__table__, tenants[tenant], **row)
+            make_row(session, table.__table__, two_tenants[tenant], **row)
 
     return put
 
 
 @pytest.fixture
-def ask(app_engine: Engine, tenants):
+def ask(app_engine: Engine, two_tenants):
     def ask(**wanted) -> list[str]:
-        with session_scope(TenantScope(tenants[0]), engine=app_engine) as session:
-            found = sessions.list_sessions(session, tenant_id=tenants[0], **wanted)
+        with session_scope(TenantScope(two_tenants[0]), engine=app_engine) as session:
+            found = sessions.list_sessions(session, tenant_id=two_tenants[0], **wanted)
             return [shown.row.session_id for shown in found]
 
     return ask
 
 
-def test_pages_list_each_session_exactly_once(put, app_engine, tenants):
+def test_pages_list_each_session_exactly_once(put, app_engine, two_tenants):
     for minutes in range(3):
         put(minutes)
         put(10 + minutes, stop=60)
         put(20 + minutes, stop=60, flags=["stale"])
         put(30 + minutes, stop=60 + minutes, history=True)
     found, after = [], None
-    with session_scope(TenantScope(tenants[0]), engine=app_engine) as session:
-        while page := sessions.list_sessions(session, tenant_id=tenants[0], ended=True, after=after, limit=2):
+    with session_scope(TenantScope(two_tenants[0]), engine=app_engine) as session:
+        while page := sessions.list_sessions(session, tenant_id=two_tenants[0], ended=True, after=after, limit=2):
             found += [shown.row.session_id for shown in page]
             after = page[-1].key
     assert len(found) == len(set(found)) == 12
@@ -122,13 +116,13 @@ def test_time_filter_finds_sessions_of_that_time(put, ask):
 
 
 @pytest.mark.parametrize("history", [False, True])
-def test_unregistered_nas_is_found_by_its_own_identifiers(history, put, ask, app_engine, tenants):
+def test_unregistered_nas_is_found_by_its_own_identifiers(history, put, ask, app_engine, two_tenants):
     for minutes, key in enumerate((SWITCH, SWITCH, "|192.0.2.9", "192.0.2.10", "switch-11|192.0.2.7")):
         put(minutes, stop=20 if history or minutes else None, history=history, nas_key=key, nas_address="203.0.113.5")
     assert ask(ended=True, nas="192.0.2.9") == ["s2"]
     assert ask(ended=True, nas="192.0.2.10") == ["s3"]
-    with session_scope(TenantScope(tenants[0]), engine=app_engine) as session:
-        wanted = {"tenant_id": tenants[0], "nas": "switch-1", "ended": True, "limit": 1}
+    with session_scope(TenantScope(two_tenants[0]), engine=app_engine) as session:
+        wanted = {"tenant_id": two_tenants[0], "nas": "switch-1", "ended": True, "limit": 1}
         found, after = [], None
         while page := sessions.list_sessions(session, after=after, **wanted):
             found += page
@@ -138,34 +132,34 @@ def test_unregistered_nas_is_found_by_its_own_identifiers(history, put, ask, app
     ]
 
 
-def test_session_names_its_first_decision(put, owner_engine, app_engine, tenants):
+def test_session_names_its_first_decision(put, owner_engine, app_engine, two_tenants):
     at = 1_795_000_000_123_457
     put(1, mac=MAC, **{"class": encode_class(at)})
     with Session(owner_engine) as session, session.begin():
         for mac, rule in (("02a0c0000002", "Others"), (MAC, "Staff")):
             moment = datetime.fromtimestamp(0, NOON.tzinfo) + timedelta(microseconds=at)
-            make_row(session, AuthLog.__table__, tenants[0], at=moment, mac=mac, rule_name=rule)
-    with session_scope(TenantScope(tenants[0]), engine=app_engine) as session:
-        (shown,) = sessions.list_sessions(session, tenant_id=tenants[0])
+            make_row(session, AuthLog.__table__, two_tenants[0], at=moment, mac=mac, rule_name=rule)
+    with session_scope(TenantScope(two_tenants[0]), engine=app_engine) as session:
+        (shown,) = sessions.list_sessions(session, tenant_id=two_tenants[0])
         decision = sessions.find_deciding_row(session, shown)
         assert decision is not None
         assert decision.rule_name == "Staff"
         with pytest.raises(sessions.SessionNotFound):
-            sessions.get_session(session, tenant_id=tenants[1], row=shown.row.id)
+            sessions.get_session(session, tenant_id=two_tenants[1], row=shown.row.id)
 
 
-def test_usage_includes_the_latest_interim_updates(put, owner_engine, app_engine, tenants):
+def test_usage_includes_the_latest_interim_updates(put, owner_engine, app_engine, two_tenants):
     used = {"session_seconds": 100, "input_octets": 1_000, "output_octets": 7}
     put(1, mac=MAC, **used, settled_seconds=40, settled_input=400, nas_key=SWITCH)
     row = {"mac": MAC, "identity": "ANNA", "seconds": 10, "input_octets": 5, "output_octets": 1 << 40}
     row |= {"site_id": None, "nas_id": UUID(int=1), "nas_key": SWITCH}
     with Session(owner_engine) as session, session.begin():
-        for number, tenant in enumerate((tenants[0], tenants[0], tenants[1])):
+        for number, tenant in enumerate((two_tenants[0], two_tenants[0], two_tenants[1])):
             hour = {"hour": NOON - timedelta(hours=number), "session_row": number}
             session.execute(USAGE_HOURS.insert().values(tenant_id=tenant, **hour, **row))
     period = {"since": NOON - timedelta(hours=5), "until": NOON + timedelta(hours=1)}
-    with session_scope(TenantScope(tenants[0]), engine=app_engine) as session:
-        given = {"session": session, "tenant_id": tenants[0], **period}
+    with session_scope(TenantScope(two_tenants[0]), engine=app_engine) as session:
+        given = {"session": session, "tenant_id": two_tenants[0], **period}
         hours = [(use.what, use.seconds, use.input_octets) for use in list_usage(by="hour", **given)]
         assert hours == [("2026-11-20T11:00:00+00:00", 10, 5), ("2026-11-20T12:00:00+00:00", 70, 605)]
         (user,) = list_usage(by="user", **given)

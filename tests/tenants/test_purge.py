@@ -6,7 +6,6 @@ from datetime import timedelta
 from itertools import product
 from uuid import uuid4
 
-import pytest
 from sqlalchemy import Engine, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
@@ -30,20 +29,14 @@ from nac.models import (
 from nac.onboarding import log_purge, tenant_purge
 from nac.tenancy.tenants import service as tenants
 from tests.factories.rows import make_row
-from tests.factories.tenancy import ACTOR, make_platform, make_tenant
-from tests.row_snapshots import snapshotted
+from tests.factories.tenancy import ACTOR
+from tests.factories.tenant_fixtures import two_tenants
+
+__all__ = ["two_tenants"]
 
 UNREFERENCED = (RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork, PolicyHits)
 LOGS = (AuthLog, AccountingLog, *UNREFERENCED)
 KEYS = {"session_history": "stopped_at", "usage_hours": "hour"}
-
-
-@pytest.fixture
-@snapshotted
-def two_tenants(app_engine: Engine, cell_engine: Engine) -> tuple[TenantId, TenantId]:
-    platform = make_platform(app_engine, cell_engine)
-    alpha, bravo = (make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo"))
-    return alpha, bravo
 
 
 def purge_tenant(app_engine: Engine, tenant_id: TenantId) -> None:
@@ -78,7 +71,13 @@ def test_only_logs_of_a_purged_tenant_are_deleted(app_engine, owner_engine, work
     for tenant_id in two_tenants:
         add_logs(owner_engine, tenant_id, rows=20)
     assert log_purge.delete_logs(seconds=60, engine=worker_engine) == 0
-    purge_tenant(app_engine, alpha)
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        tenants.delete_tenant(session, actor=ACTOR, tenant_id=alpha)
+    # A deleted tenant keeps its logs until its purge.
+    assert log_purge.delete_logs(seconds=60, engine=worker_engine) == 0
+    assert rows(owner_engine, alpha) == [20, 20, 1, 1, 1, 1, 1]
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        tenant_purge.purge_tenant(session, actor=ACTOR, tenant_id=alpha)
     assert rows(owner_engine, alpha) == [20, 20, 0, 0, 0, 0, 0]
     assert log_purge.delete_logs(seconds=60, engine=worker_engine) == 40
     assert rows(owner_engine, alpha) == [0, 0, 0, 0, 0, 0, 0]
@@ -101,9 +100,8 @@ def test_purged_tenant_is_checked_for_late_rows_for_a_day(app_engine, owner_engi
     assert log_purge.delete_logs(seconds=60, engine=worker_engine) == len(LOGS)
     assert purged_tenants(owner_engine) == [alpha]
     with Session(owner_engine) as session, session.begin():
-        session.execute(
-            update(PurgedTenant).values(purged_at=utc_now() - log_purge.LATE_ROWS_WINDOW - timedelta(minutes=1))
-        )
+        longer = log_purge.LATE_ROWS_WINDOW + timedelta(minutes=1)
+        session.execute(update(PurgedTenant).values(purged_at=utc_now() - longer))
     log_purge.delete_logs(seconds=60, engine=worker_engine)
     assert purged_tenants(owner_engine) == []
 
@@ -135,15 +133,6 @@ def test_tenant_is_remembered_while_its_rows_are_locked(
     assert purged_tenants(owner_engine) == [alpha]
     log_purge.delete_logs(seconds=60, engine=worker_engine)
     assert (purged_tenants(owner_engine), rows(owner_engine, alpha)) == ([], [0] * len(LOGS))
-
-
-def test_tenant_pending_deletion_keeps_its_logs(app_engine, owner_engine, worker_engine, two_tenants):
-    alpha, _ = two_tenants
-    add_logs(owner_engine, alpha, rows=1)
-    with session_scope(PlatformScope(), engine=app_engine) as session:
-        tenants.delete_tenant(session, actor=ACTOR, tenant_id=alpha)
-    assert log_purge.delete_logs(seconds=60, engine=worker_engine) == 0
-    assert rows(owner_engine, alpha) == [1, 1, 1, 1, 1, 1, 1]
 
 
 def test_ended_sessions_and_usage_are_deleted_too(app_engine, owner_engine, worker_engine, two_tenants, monkeypatch):
