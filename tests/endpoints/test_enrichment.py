@@ -151,9 +151,8 @@ def test_rule_based_group_has_matching_members_with_reasons(session, change, see
     assert members(session, tenant_id, "brothers") == [AXIS]
 
 
-@pytest.mark.parametrize(
-    ("condition", "joins"),
-    [
+def test_rule_reads_known_endpoint_values(session, change, see, work, tenant_id, make_group):
+    rules = (
         (rule("endpoint.attribute.floor", "2"), True),
         (rule("endpoint.attribute.floor", "3"), False),
         (rule("mac.random", False), True),
@@ -163,14 +162,14 @@ def test_rule_based_group_has_matching_members_with_reasons(session, change, see
         ({"not": rule("endpoint.profile", "printer")}, False),
         (rule("endpoint.name", "Printer"), True),
         ({"all": [rule("endpoint.vendor", "Brother", "starts_with"), rule("endpoint.name", "x")]}, False),
-    ],
-)
-def test_rule_reads_known_endpoint_values(session, change, see, work, tenant_id, condition, joins, make_group):
-    make_group("g", condition)
+    )
+    for number, (condition, _) in enumerate(rules):
+        make_group(f"g{number}", condition)
     see(BROTHER)
     change(endpoints.create_endpoint, mac=BROTHER, name="Printer", attributes={"floor": "2"})
     work()
-    assert members(session, tenant_id, "g") == ([BROTHER] if joins else [])
+    for number, (condition, joins) in enumerate(rules):
+        assert members(session, tenant_id, f"g{number}") == ([BROTHER] if joins else []), condition
 
 
 def test_member_leaves_when_it_no_longer_matches(session, change, see, work, tenant_id, make_group):

@@ -148,9 +148,18 @@ def _add(session: Session, tenant_id: TenantId, mac: str, **values: object) -> N
     session.flush()
 
 
-@pytest.mark.parametrize(
-    ("wanted", "found"),
-    [
+def test_list_is_filtered(session, who, tenant_id):
+    ENDPOINT_GROUPS.create(session, **who, name="printers")
+    for mac, values in (
+        ("001ba9000001", {"vendor": "Brother Ltd.", "found_profile": "printer"}),
+        ("001ba9000002", {"owner": "Reception", "found_profile": "printer", "set_profile": "camera"}),
+        ("001ba9000003", {"status": "blocked"}),
+        ("021ba9000004", {"status": "discovered"}),
+    ):
+        session.add(Endpoint(tenant_id=tenant_id, mac=mac, **values))
+    session.flush()
+    endpoints.update_groups(session, **who, mac="001ba9000001", groups=["printers"])
+    for wanted, found in (
         ({"statuses": ("active",)}, ["01", "02"]),
         ({"statuses": ("discovered", "blocked")}, ["03", "04"]),
         ({"vendor": "brother"}, ["01"]),
@@ -163,17 +172,9 @@ def _add(session: Session, tenant_id: TenantId, mac: str, **values: object) -> N
         ({"group": "printers"}, ["01"]),
         ({"group": "nobody"}, []),
         ({"macs": ("001ba9000003", "001ba9000009")}, ["03"]),
-    ],
-)
-def test_list_is_filtered(session, who, tenant_id, wanted, found):
-    ENDPOINT_GROUPS.create(session, **who, name="printers")
-    _add(session, tenant_id, "001ba9000001", vendor="Brother Ltd.", found_profile="printer")
-    endpoints.update_groups(session, **who, mac="001ba9000001", groups=["printers"])
-    _add(session, tenant_id, "001ba9000002", owner="Reception", found_profile="printer", set_profile="camera")
-    _add(session, tenant_id, "001ba9000003", status="blocked")
-    _add(session, tenant_id, "021ba9000004", status="discovered")
-    listed = endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=EndpointCriteria(**wanted))
-    assert [endpoint.mac[-2:] for endpoint, _ in listed] == found
+    ):
+        listed = endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=EndpointCriteria(**wanted))
+        assert [endpoint.mac[-2:] for endpoint, _ in listed] == found, wanted
 
 
 MAC, SECRET = "001ba9010203", "correct horse battery"

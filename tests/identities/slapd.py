@@ -8,17 +8,14 @@ import subprocess
 import tempfile
 import time
 from base64 import b64encode
-from datetime import timedelta
 from pathlib import Path
 from typing import Self
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from nac.kit.clock import utc_now
+from tests.certificates.uploads import authority, pem
 from tests.polling import PATIENCE_SECONDS
 
 HOST = "127.0.0.1"
@@ -174,45 +171,14 @@ def _entry(dn: str, kind: str, *attributes: tuple[str, str]) -> str:
 def make_certificates(folder: Path) -> str:
     """Write ca.pem, server.pem and server.key. Returns the CA in PEM."""
     now = utc_now()
-
-    def certificate(name: str, key, issuer_name: str, issuer_key, *extensions) -> x509.Certificate:
-        def named(text: str) -> x509.Name:
-            return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
-
-        builder = x509.CertificateBuilder(
-            named(issuer_name), named(name), key.public_key(), x509.random_serial_number()
-        )
-        builder = builder.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(days=1))
-        for extension in extensions:
-            builder = builder.add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
-        return builder.sign(issuer_key, hashes.SHA256())
-
-    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    identifier = x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key())
-    authority = certificate(
-        "Directory CA",
-        ca_key,
-        "Directory CA",
-        ca_key,
-        x509.BasicConstraints(ca=True, path_length=0),
-        identifier,
-        x509.KeyUsage(*(False,) * 5, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False),
-    )
     names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(HOST))])
-    server = certificate(
-        "localhost",
-        key,
-        "Directory CA",
-        ca_key,
-        names,
-        x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier),
-    )
-    pem = authority.public_bytes(Encoding.PEM)
-    (folder / "ca.pem").write_bytes(pem)
-    (folder / "server.pem").write_bytes(server.public_bytes(Encoding.PEM))
+    directory_ca = authority("Directory CA", now)
+    server = authority("localhost", now, by=directory_ca, ca=False, sign=False, extensions=((names, False),))
+    (folder / "ca.pem").write_bytes(pem(directory_ca))
+    (folder / "server.pem").write_bytes(pem(server))
     with open(os.open(folder / "server.key", os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-        file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    return pem.decode()
+        file.write(server.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return pem(directory_ca).decode()
 
 
 def _free_ports(count: int) -> list[int]:

