@@ -1,6 +1,6 @@
 """Two MSPs, of which the first has two tenants, and a function that calls services as a chosen actor."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -87,10 +87,3 @@ def sign_in_as(app_engine: Engine, member: Member) -> None:
 def whole(owner: Owner) -> dict[str, object]:
     """An actor with all permissions in the scope of `owner`."""
     return {"actor": ACTOR, "owner": owner, "held": permissions_at(owner.level)}
-
-
-@pytest.fixture
-def session(within: Within, field: Field) -> Iterator[Session]:
-    """A database session with the scope of acme."""
-    with within(field.acme) as session:
-        yield session
