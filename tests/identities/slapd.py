@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from nac.kit.clock import utc_now
 from tests.certificates.uploads import authority, pem
 from tests.polling import PATIENCE_SECONDS
+from tests.ports import free_row
 
 HOST = "127.0.0.1"
 BASE = "dc=corp,dc=example"
@@ -54,7 +55,8 @@ class Slapd:
         (self.folder / "data").mkdir()
         self.base = base
         self.ca_certificate = make_certificates(self.folder)
-        self.ldap_port, self.ldaps_port = _free_ports(2)
+        self.ldap_port = free_row(udp=0, tcp=2)
+        self.ldaps_port = self.ldap_port + 1
         configuration = _CONFIGURATION.format(folder=self.folder, base=base, service=f"cn=admit,{base}")
         (self.folder / "slapd.conf").write_text(configuration)
         self._process: subprocess.Popen[bytes] | None = None
@@ -179,14 +181,3 @@ def make_certificates(folder: Path) -> str:
     with open(os.open(folder / "server.key", os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
         file.write(server.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     return pem(directory_ca).decode()
-
-
-def _free_ports(count: int) -> list[int]:
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for sock in held:
-            sock.bind((HOST, 0))
-        return [sock.getsockname()[1] for sock in held]
-    finally:
-        for sock in held:
-            sock.close()

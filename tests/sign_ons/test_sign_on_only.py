@@ -1,14 +1,18 @@
-"""Members who must sign in through their organisation's provider, and cross-site attacks on its callback."""
+"""Members who must sign in through their organisation's provider, its page, and cross-site attacks on its callback."""
+
+import re
 
 import pytest
 
 from api.main import create_app
 from nac.accounts.members import service as members
 from nac.core.access.owners import Owner
+from nac.kit.ids import MspId, TenantId
 from tests.accounts.conftest import AddMember, Field
 from tests.api.app_server import serve_app, settings_of_public
+from tests.factories.tenancy import Platform, make_tenant
 from tests.sign_in.conftest import EMAIL, Browser
-from tests.sign_ons.conftest import MSP, HostileProvider, begin, by_hostile, return_to_admit
+from tests.sign_ons.conftest import MSP, SECRET, HostileProvider, begin, by_hostile, return_to_admit
 
 BOB = "bob@example.com"
 RULES = f"{MSP}/sign-in-rules"
@@ -141,3 +145,46 @@ def test_state_cookie_is_bound_to_this_host(database, tmp_path, set_up, hostile)
     assert name == "__Host-admit-sign-on"
     assert {"httponly", "secure", "samesite=lax", "path=/"} <= told
     assert not any(each.startswith("domain") for each in told)
+
+
+@pytest.mark.parametrize("name", ["acme", " ACME "])
+def test_slug_redirects_to_the_provider(client, set_up, hostile, name):
+    sign_on = set_up("/msps/acme", hostile.issuer)
+    shown = client.get("/sign-in/company", params={"name": name})
+    begin = f"/v1/sign-on/{sign_on['id']}/begin"
+    assert (shown.status_code, re.findall('href="([^"]+)"', shown.text)) == (200, [begin])
+    # The redirect goes directly to the provider, because this origin served the page.
+    on = client.get(begin, headers={"Sec-Fetch-Site": "same-origin"}, follow_redirects=False)
+    assert (on.status_code, on.headers["location"].startswith(hostile.issuer)) == (303, True)
+
+
+def test_owner_without_sso_looks_like_an_unknown_one(client, set_up, hostile):
+    set_up("/msps/acme", hostile.issuer)
+    told = set()
+    for name in ("bolt", "alpha", "nobody", "", "x" * 300, '"><script>'):
+        shown = client.get("/sign-in/company", params={"name": name})
+        assert "<script>" not in shown.text.replace('<script src="/sign-in/passkey.js">', ""), name
+        told.add((shown.status_code, *re.findall('role="alert">([^<]+)', shown.text)))
+    assert len(told) == 1
+    assert next(iter(told))[0] == 404
+
+
+def test_tenant_is_found_if_the_same_named_msp_has_no_sso(client, app_engine, field, headers_of, hostile, certificates):
+    assert field.acme.msp_id is not None
+    tenant = make_tenant(app_engine, Platform(MspId(field.acme.msp_id), 0), "bolt")
+    body = {"issuer": hostile.issuer, "client_id": "admit", "client_secret": SECRET}
+    body["ca_certificate"] = certificates.authority
+    headers = headers_of(Owner(tenant_id=TenantId(tenant.id)))
+    made = client.put("/v1/tenants/bolt/sign-on", json=body, headers=headers)
+    assert made.status_code == 200, made.text
+    shown = client.get("/sign-in/company", params={"name": "bolt"})
+    assert (shown.status_code, f"/v1/sign-on/{made.json()['id']}/begin" in shown.text) == (200, True)
+
+
+@pytest.mark.parametrize("method", ["totp", "passkey", "nothing"])
+def test_rejected_second_factor_without_its_form_is_reported(client, method):
+    headers = {"Origin": "https://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
+    for given in ({}, {"challenge": "x", "code": "1"}):
+        shown = client.post(f"/sign-in/{method}", data=given, headers=headers)
+        assert shown.status_code >= 400
+        assert re.findall('role="alert">([^<]+)', shown.text), shown.text
