@@ -23,7 +23,7 @@ from nac.core.access.grants import (
 from nac.core.audit.service import RequestOrigin
 from nac.kit.ids import MspId, TenantId
 from nac.kit.permissions import Permission, PermissionLevel, permissions_at
-from nac.tenancy.msps.service import MspNotFound
+from nac.tenancy.msps import MspNotFound
 from nac.tenancy.tenants.service import TenantNotFound
 
 ACME, BOLT = MspId(UUID(int=1)), MspId(UUID(int=2))

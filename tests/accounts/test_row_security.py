@@ -8,10 +8,9 @@ import pytest
 from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
-from nac.accounts import custom_roles
-from nac.accounts.api_tokens import service as tokens
+from nac.accounts import api_tokens, custom_roles
 from nac.accounts.members import service as members
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import CredentialScope, PersonScope, session_scope
 from nac.kit.errors import ScopeViolation
@@ -35,7 +34,7 @@ def filled(app_engine: Engine, within: Within, field: Field) -> dict[Owner, memb
                 session, **whole(owner), email=f"p{number}@example.com", role="auditor", tenants=chosen
             )
             ends = utc_now() + timedelta(days=1)
-            tokens.create_token(session, **whole(owner), name="t", permissions=["site.read"], expires_at=ends)
+            api_tokens.create_token(session, **whole(owner), name="t", permissions=["site.read"], expires_at=ends)
             if owner != PLATFORM:
                 custom_roles.create_role(session, **whole(owner), slug="own", name="Own", permissions=["site.read"])
         person_id = found[owner].person.id
@@ -67,13 +66,13 @@ def test_services_list_and_end_only_rows_of_their_owner(within, field, filled):
             assert [each.person.email for each in members.list_members(session, owner=owner)] == [
                 filled[owner].person.email
             ]
-            (issued[owner],) = tokens.list_tokens(session, owner=owner)
+            (issued[owner],) = api_tokens.list_tokens(session, owner=owner)
     for owner, other in permutations(field.all(), 2):
         with within(owner) as session:
             with pytest.raises(members.MemberNotFound):
                 members.delete_member(session, **whole(owner), membership_id=filled[other].membership.id)
-            with pytest.raises(tokens.TokenNotFound):
-                tokens.revoke_token(session, **whole(owner), token_id=issued[other].id)
+            with pytest.raises(api_tokens.TokenNotFound):
+                api_tokens.revoke_token(session, **whole(owner), token_id=issued[other].id)
 
 
 def test_user_sees_their_account_and_memberships(app_engine, field, filled):
@@ -86,7 +85,7 @@ def test_user_sees_their_account_and_memberships(app_engine, field, filled):
 
 def test_credential_sees_only_its_row(app_engine, within, field, filled):
     with within(field.alpha) as session:
-        (token,) = tokens.list_tokens(session, owner=field.alpha)
+        (token,) = api_tokens.list_tokens(session, owner=field.alpha)
     for public_id, table in ((token.public_id, "api_tokens"), ("0" * 15 + "1", "sign_ins")):
         with session_scope(CredentialScope(public_id), engine=app_engine) as session:
             assert seen(session) == {table: 1}

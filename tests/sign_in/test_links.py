@@ -9,7 +9,7 @@ import httpx
 import pytest
 from sqlalchemy import Engine
 
-from nac.accounts.account_mails.mail_writer import MAX_LINKS_PER_HOUR, AccountMailer, AccountMailWriter
+from nac.accounts.account_mails import MAX_LINKS_PER_HOUR, AccountMailer, AccountMailWriter
 from nac.accounts.people import service as people
 from nac.accounts.sign_in import attempts
 from nac.accounts.sign_in.attempts import FREE_ANYWHERE, FREE_LINKS

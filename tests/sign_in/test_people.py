@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 
 from nac.accounts.roles import BUILT_IN_ROLES
 from nac.accounts.sign_in import rules
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import PersonScope, session_scope
 from nac.kit.permissions import PermissionLevel, permissions_at

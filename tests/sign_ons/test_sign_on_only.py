@@ -6,7 +6,7 @@ import pytest
 
 from api.main import create_app
 from nac.accounts.members import service as members
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.ids import MspId, TenantId
 from tests.accounts.conftest import AddMember, Field
 from tests.api.app_server import serve_app, settings_of_public

@@ -10,7 +10,7 @@ from api.start import sign_in_routes, tenant_routes
 from api.v1.radius_secret import RadiusServer
 from nac.accounts.members import service as members
 from nac.accounts.sign_in import rules
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.ids import TenantId
@@ -19,7 +19,7 @@ from nac.models import AuthLog, Membership, SignIn, Trial
 from nac.onboarding.trials import lifecycle
 from nac.onboarding.trials.provisioning import TRIAL_MSP_SLUG
 from nac.sessions.decisions.service import LoggedDecision
-from nac.tenancy.msps import service as msps
+from nac.tenancy import msps
 from nac.tenancy.tenants import service as tenants
 from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.tenancy import ACTOR
