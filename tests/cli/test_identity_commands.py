@@ -20,23 +20,16 @@ def slapd():
 
 
 @pytest.fixture
-def corp(
-    alpha: Admit,
-    slapd: Slapd,
-    tmp_path: Path,
-    database: Database,
-    served_app: ServedApi,
-) -> Admit:
+def corp(alpha: Admit, slapd: Slapd, tmp_path: Path, database: Database, served_app: ServedApi) -> Admit:
     """Alpha with an identity source on loopback, to which the API connects."""
     served_app.configure(database, tmp_path, ADMIT_OUTBOUND_NETWORKS="127.0.0.0/8")
     (tmp_path / "ca.pem").write_text(slapd.ca_certificate)
     settings = {"urls": [slapd.ldaps], "bind_dn": SERVICE_DN, "base_dn": f"ou=people,{BASE}"}
     (tmp_path / "corp.json").write_text(json.dumps(settings))
     (tmp_path / "secret").write_text(SERVICE_PASSWORD + "\n")
-    files = ("--file", str(tmp_path / "corp.json"), "--ca-file", str(tmp_path / "ca.pem"))
-    added = alpha.json(
-        "identity-source", "add", "corp", *OF_ALPHA, "--kind", "ldap", *files, "--secret-file", str(tmp_path / "secret")
-    )
+    named = {"--file": "corp.json", "--ca-file": "ca.pem", "--secret-file": "secret"}
+    files = [word for option, name in named.items() for word in (option, str(tmp_path / name))]
+    added = alpha.json("identity-source", "add", "corp", *OF_ALPHA, "--kind", "ldap", *files)
     assert (added["name"], added["secret"], added["enabled"]) == ("corp", "set", True)
     return alpha
 
@@ -78,16 +71,8 @@ def test_blocked_source_address_is_rejected_and_not_contacted(
 
 
 def test_every_settings_error_is_listed_and_nothing_stored(alpha: Admit):
-    wrong = (
-        "--set",
-        "urls=ldap://plain.example",
-        "--set",
-        "user_filter=(uid=x",
-        "--set",
-        "connections=0",
-        "--set",
-        "a=1",
-    )
+    settings = ("urls=ldap://plain.example", "user_filter=(uid=x", "connections=0", "a=1")
+    wrong = [word for setting in settings for word in ("--set", setting)]
     result = alpha.run("identity-source", "add", "corp", *OF_ALPHA, "--kind", "ldap", *wrong)
     assert result.exit_code == 2
     for place in ("urls", "user_filter", "connections", "base_dn", "a:"):
