@@ -79,11 +79,6 @@ def bad_packets(wire: NasPackets) -> list[BadPacket]:
 
 
 def test_bad_packets_are_dropped_and_counted_by_reason(instance, tenants):
-    """Send each packet of the table once.
-
-    None gets a response, and each increases its counter by one, also in `./admit status`. radiusd keeps running and
-    answers the next valid request.
-    """
     with NasPackets(tenants[0]) as wire:
         table = bad_packets(wire)
         expected = Counter(bad.counter for bad in table)
@@ -158,7 +153,6 @@ def test_wrong_secret_raises_an_alarm_but_own_trials_do_not(instance, tenants):
 
 
 def test_secret_of_one_tenant_gets_no_response_at_another(instance, tenants):
-    """Alpha's secret at bravo's ports counts as a wrong secret. Neither tenant gets a row."""
     alpha, bravo = tenants
     session_id = f"stranger-{os.urandom(4).hex()}"
     with NasPackets(bravo, secret=alpha.target.secret) as wire:

@@ -88,7 +88,6 @@ def test_device_without_a_matching_rule_keeps_the_port_closed(office, switch, co
 
 
 def test_port_without_the_policys_vlan_stays_closed(office, switch, connect):
-    """In the near miss, the device is admitted into a VLAN that this switch does not have."""
     device = connect(eap_tls(office, office.clients["traveller"]))
     [decision] = office.decisions(device.mac)
     assert (decision["permitted"], decision["vlan"]) == (True, "99")
@@ -98,7 +97,7 @@ def test_port_without_the_policys_vlan_stays_closed(office, switch, connect):
 
 @newer_version
 def test_reauthentication_resumes_and_revocation_disconnects(office, switch, connect, version):
-    """A resumption omits the handshake, but not the decision. Each decision checks the status of the certificate."""
+    """A resumption omits the handshake, but not the decision."""
     name = f"kiosk-{version}"
     device = connect(eap_tls(office, office.clients[name], version))
     first, second = office.decisions(device.mac, count=2)[:2]

@@ -1,13 +1,19 @@
-"""Addresses of a pool while parts of the cell are stopped or killed. Each device keeps its own address."""
+"""State of sessions: addresses of a pool, while parts of the cell are killed, and limits of sessions per device."""
 
 import json
+import os
 from types import SimpleNamespace
 
 import pytest
 
+from loadtest.workloads import BENCH_NAS, START, STOP, calling_station
+from nac.kit import radius_packet as packet
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT, encode_attribute
 from tests.polling import until
 from tests.radius.nas import radclient
-from tests.whole.conftest import make_tenants
+from tests.whole.conftest import make_tenants, publish_policy
+from tests.whole.faults.test_changes import remove
+from tests.whole.nas_packets import NasPackets
 
 pytestmark = pytest.mark.faults
 
@@ -97,3 +103,53 @@ def test_pool_addresses_survive_outages_and_kills(instance, server):
         account(server, mac, given[mac], "Stop")
     until(lambda: held_addresses(instance) == {mac: given[mac] for mac in DEVICES[5:]}, "leases that ended are no more")
     assert not instance.alarm("addresses-twice")
+
+
+ACCOUNTING_ON = 7
+_ONE_AT_A_TIME = {
+    "rules": [
+        {
+            "id": "many",
+            "name": "One session at a time",
+            "when": {"attribute": "session.count.endpoint", "operator": "at_least", "value": 1},
+            "then": {"verdict": "deny"},
+        },
+        {"id": "all", "name": "Everybody else", "when": {"all": []}, "then": {"verdict": "permit"}},
+    ]
+}
+
+
+@pytest.fixture
+def limited(instance):
+    """A tenant with one session per device."""
+    made = make_tenants(instance)("fault-limited", 4)
+    publish_policy(instance, made, _ONE_AT_A_TIME)
+    yield made
+    remove(instance, made)
+
+
+def test_second_session_is_rejected_until_the_first_ends(instance, limited):
+    with NasPackets(limited) as wire:
+
+        def account(status: int, session_id: str = "") -> None:
+            said = encode_attribute(packet.ACCT_STATUS_TYPE, status) + BENCH_NAS.attributes()
+            if session_id:
+                said += calling_station(wire.device.mac) + encode_attribute(packet.USER_NAME, wire.device.mac)
+                said += encode_attribute(packet.ACCT_SESSION_ID, session_id)
+            assert wire.exchange(packet.make_accounting_request(os.urandom(1)[0], said, wire.secret), acct=True)
+
+        def is_answered(code: int) -> None:
+            until(lambda: wire.verdict() == code, f"the device is answered {code}")
+
+        assert wire.verdict() == ACCESS_ACCEPT
+        account(START, "first")
+        is_answered(ACCESS_REJECT)
+        account(STOP, "first")
+        is_answered(ACCESS_ACCEPT)
+        account(START, "second")
+        is_answered(ACCESS_REJECT)
+        account(ACCOUNTING_ON)
+        is_answered(ACCESS_ACCEPT)
+    instance.wait_until_shipped()
+    refused = "SELECT DISTINCT reason, rule_name FROM auth_log WHERE tenant_id = %s AND NOT permitted"
+    assert instance.query(refused, limited.tenant_id) == [("rule-denied", "One session at a time")]
