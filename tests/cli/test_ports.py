@@ -48,8 +48,7 @@ def test_taken_port_is_named_with_a_remedy():
         require_free_ports(settings(free_port(socket.SOCK_DGRAM), port - 1))
 
 
-# A port that is taken in one family counts as taken in both.
-@pytest.mark.parametrize("address", [ADDRESS, "::"])
+@pytest.mark.parametrize("address", [ADDRESS, "::"], ids=["same family", "both families"])
 def test_port_is_free_after_its_holder_exits(address: str):
     with taken_port(socket.SOCK_DGRAM) as port:
         assert first_taken(address, [port], socket.SOCK_DGRAM) == port
