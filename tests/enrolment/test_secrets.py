@@ -151,7 +151,7 @@ def test_link_is_valid_only_for_its_tenant(app_engine: Engine, alpha: Certified,
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"kind": "fax"}, "kind: Unknown kind 'fax'. Use est, scep, link."),
+        ({"kind": "fax"}, "kind: Unknown kind 'fax'. Use one of: est, scep, link."),
         ({"profile": "eap-server"}, "profile: Unknown profile 'eap-server'."),
         ({"uses": 0}, "uses: Invalid number of uses: 0"),
         ({"life": timedelta(0)}, "life: Invalid lifetime"),
