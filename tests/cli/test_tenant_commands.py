@@ -26,12 +26,6 @@ def test_created_tenant_is_shown_with_ports_and_secret(cli: Admit) -> None:
     assert (listed["slug"], listed["name"], "radius_secret" in listed) == ("alpha", "Alpha GmbH", False)
 
 
-def test_tenant_has_the_standard_policy_by_default(with_dictionary: Admit) -> None:
-    assert with_dictionary.json("policy", "list", "-t", "alpha") == []
-    with_dictionary.json("tenant", "create", "bravo")
-    assert [row["published_version"] for row in with_dictionary.json("policy", "list", "-t", "bravo")] == [1]
-
-
 def test_tenants_beyond_free_slots_are_rejected(alpha: Admit) -> None:
     alpha.json("tenant", "create", "bravo", "--policy", "none")
     result = alpha.run("tenant", "create", "charlie", "--policy", "none")
@@ -60,18 +54,6 @@ def test_tenant_is_suspended_restored_and_purged(
     with session_scope(PlatformScope(), engine=app_engine) as session:
         audited = select(AuditEntry.actor).where(AuditEntry.action.in_(("tenant.suspend", "tenant.delete")))
         assert set(session.scalars(audited)) == {"cli:ann"}
-
-
-def test_msp_is_suspended_with_tenants_resumed_and_deleted(alpha: Admit) -> None:
-    for verb, more, status in (("suspend", ("--with-tenants",), "suspended"), ("resume", (), "active")):
-        assert alpha.json("msp", verb, "acme", *more)["status"] == status
-        assert alpha.json("tenant", "list")[0]["status"] == status
-    refused = alpha.run("msp", "delete", "acme", "--yes")
-    assert (refused.exit_code, "has tenants: 1." in refused.stderr) == (1, True)
-    alpha.json("tenant", "delete", "alpha", "--purge", "--yes")
-    assert alpha.run("msp", "delete", "acme", text="n\n").exit_code == 1
-    assert alpha.run("msp", "delete", "acme", "--yes").exit_code == 0
-    assert alpha.json("msp", "list") == []
 
 
 def test_unconfirmed_change_is_stored_and_reported(alpha: Admit) -> None:

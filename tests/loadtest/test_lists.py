@@ -19,6 +19,8 @@ from tests.api.app_server import serve_app, settings_of_public
 from tests.postgres import Cluster, Database
 from tests.shared_engines import dispose_all
 
+pytestmark = pytest.mark.early
+
 _SHARE = 0.03
 _LOOKED_THROUGH = 200
 # Three statements may read this number of rows. For each row, a page also reads a few rows of other tables.

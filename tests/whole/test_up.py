@@ -7,14 +7,11 @@ import json
 import os
 import signal
 import socket
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from cli.account import Account, is_root
 from cli.demo.tools import RadiusServer, run_radclient
-from cli.layout import CHECKOUT
 from radius.agent.paths import CellPaths
 from tests.polling import until
 from tests.startup_refusal import assert_one_sentence, occupied_port
@@ -35,12 +32,6 @@ def processes(instance: Instance) -> dict[str, dict[str, object]]:
 def pids(instance: Instance) -> dict[str, int]:
     """The process ids of the supervised processes that run."""
     return {name: state.pid for name, state in instance.states().items() if state.pid}
-
-
-def test_symlink_to_the_command_works(tmp_path: Path):
-    (tmp_path / "other").symlink_to(CHECKOUT / "admit")
-    done = subprocess.run([tmp_path / "other", "--help"], capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_every_process_is_healthy_after_a_start(up: Instance):

@@ -134,28 +134,3 @@ def test_switch_data_sets_the_profile_and_the_group(alpha, tmp_path):
         ("dhcp", "class", "Brother"),
     }
     assert list(found["groups_by_rule"]) == [group]
-
-
-@pytest.mark.long
-def test_posture_applies_as_soon_as_it_is_set(alpha):
-    alpha.decide_by({"all": [when("endpoint.known", True), when("mdm.state", "compliant")]})
-    mac = new_printer()
-    alpha.admit("endpoint", "add", mac)
-    with NasPackets(alpha.made) as wire:
-        assert wire.verdict(mac) == ACCESS_REJECT
-        alpha.admit("endpoint", "posture", "set", mac, "mdm.state=compliant", "--source", "intune")
-        assert wire.verdict(mac) == ACCESS_ACCEPT
-        alpha.admit("endpoint", "posture", "set", mac, "mdm.state=lost")
-        assert wire.verdict(mac) == ACCESS_REJECT
-
-
-@pytest.mark.long
-def test_manual_profile_overrides_the_detected_one_at_once(alpha):
-    alpha.decide_by(when("endpoint.profile", "camera"))
-    mac = new_printer()
-    with NasPackets(alpha.made) as wire:
-        wire.verdict(mac)
-        until(lambda: alpha.found_confidence(mac) is not None, "it is discovered")
-        alpha.admit("endpoint", "set", mac, "--profile", "camera")
-        assert wire.verdict(mac) == ACCESS_ACCEPT
-    assert alpha.shown(mac)["profile_confidence"] == 100
