@@ -39,23 +39,23 @@ def _lists(engine: Engine, tenant: Certified) -> dict[str, tuple[int, bool]]:
         return {kinds[row.authority_id]: (row.number, row.crl_der is not None) for row in rows}
 
 
-def test_job_publishes_missing_and_changed_status_only_once(
-    app_engine: Engine, alpha: Certified, bravo: Certified
-) -> None:
+def test_job_creates_missing_crls_and_signers_only_once(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
     for _ in range(2):
         publish()
         for tenant in (alpha, bravo):
             assert _lists(app_engine, tenant) == {"root": (1, True), "issuing": (1, True)}
             with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
                 assert len(session.scalars(select(OcspSignerRow)).all()) == 2
-    for count in (1, 0):
-        with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-            if count:
-                serial = alpha.issue(session).serial.hex()
-                revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=alpha.now)
-            assert len(session.scalars(select(RevocationWork)).all()) == count
-        publish()
-    assert _lists(app_engine, alpha) == {"root": (1, True), "issuing": (2, True)}
+
+
+def test_revocation_is_pending_until_published(app_engine: Engine, alpha: Certified) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        serial = alpha.issue(session).serial.hex()
+        revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=alpha.now)
+        assert len(session.scalars(select(RevocationWork)).all()) == 1
+    publish()
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        assert session.scalars(select(RevocationWork)).all() == []
 
 
 def test_unfinished_intent_is_abandoned_and_logged(

@@ -114,7 +114,7 @@ def test_bad_packets_are_dropped_and_counted_by_reason(instance, tenants):
 
 
 def test_wrong_secret_is_counted_and_raises_an_alarm(instance, tenants):
-    """radiusd logs the client at most once a second. Admit's own trials raise no alarm."""
+    """The log of radiusd names the client at most once a second. Admit's own trials raise no alarm."""
     ours, others = tenants
 
     def send_until_counted(wire, name, *, acct=False):

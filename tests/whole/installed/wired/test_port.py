@@ -45,7 +45,7 @@ def test_device_is_admitted_to_its_vlan_and_accounted_for(office, switch, connec
 
 
 def test_user_with_a_password_is_on_their_groups_vlan(office, switch, connect):
-    """tests/radius/test_tunnels.py covers the other methods."""
+    """One method, because tests/radius/test_tunnels.py covers each."""
     device = connect(eap_password(office, PEAP, PERSON, PASSWORD, TLS_1_3))
     until(lambda: switch.is_open(device.mac), "the port is open")
     until(lambda: device.is_authorised, "the device knows")
