@@ -22,6 +22,7 @@ def unstarted():
     instance.close()
 
 
+@pytest.mark.long
 def test_failed_first_start_leaves_no_partial_layout(unstarted):
     port = unstarted.first_port + 5
     with occupied_port(socket.SOCK_DGRAM, port):

@@ -160,9 +160,11 @@ def instance_with_files(instance: Instance) -> Iterator[None]:
         owner = file.parent.stat()
         os.chown(file, owner.st_uid, owner.st_gid)
         file.chmod(mode)
-    yield
-    for file in files:
-        file.unlink()
+    try:
+        yield
+    finally:
+        for file in files:
+            file.unlink()
 
 
 def take_over(instance: Instance, pid: int, running: dict[int, Identity]) -> AllowedAccess:
