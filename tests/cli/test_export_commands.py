@@ -63,17 +63,11 @@ def test_export_is_awaited_and_saved_to_the_path(logged: Admit, works: None, tmp
     assert (again.exit_code, "Use a new or empty folder." in again.stderr) == (2, True)
 
 
-def test_export_is_started_shown_listed_and_cancelled(logged: Admit) -> None:
+def test_queued_export_has_no_path(logged: Admit) -> None:
     row = logged.json(*START)
     assert (row["state"], row["format"], row["percent"], row["before_deletion"]) == ("queued", "csv", 0, False)
-    of = ("-t", "alpha", str(row["id"]))
-    assert logged.json("export", "show", *of)["state"] == "queued"
-    [listed] = logged.json("export", "list", "-t", "alpha", "--state", "queued")
-    assert (listed["id"], listed["format"]) == (row["id"], "csv")
-    waits = logged.run("export", "download-path", *of)
+    waits = logged.run("export", "download-path", "-t", "alpha", str(row["id"]))
     assert (waits.exit_code, "the export is queued" in waits.stderr) == (1, True)
-    assert logged.json("export", "cancel", *of)["state"] == "cancelled"
-    assert logged.json("export", "list", "-t", "alpha", "--state", "queued") == []
 
 
 def test_failed_export_is_reported_to_the_waiting_user(logged: Admit, worker_engine: Engine, tmp_path: Path) -> None:

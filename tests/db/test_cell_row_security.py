@@ -94,15 +94,13 @@ def test_cell_cannot_update_another_cell(database, owner_engine, two_cells: Cell
     assert changed_rows(database, two_cells.a, CHANGES[table], cell=two_cells.a, tenant=two_cells.tenant_of_a) > 0
 
 
-@pytest.mark.parametrize("table", ["slots", "journal_positions", "quarantined_records", "cells"])
+@pytest.mark.parametrize("table", ["journal_positions", "quarantined_records"])
 def test_cell_cannot_see_another_cell(database, two_cells: Cells, table: str) -> None:
-    column = "id" if table == "cells" else "cell_id"
     for cell in (two_cells.a, two_cells.b):
-        if table in WRITES:
-            changed_rows(database, cell, WRITES[table], cell=cell)
+        changed_rows(database, cell, WRITES[table], cell=cell)
     with psycopg.connect(database.cell_url) as connection:
         connection.execute("SELECT set_config('admit.cell_id', %s, true)", [str(two_cells.a)])
-        assert set(connection.execute(f"SELECT {column} FROM {table}").fetchall()) == {(two_cells.a,)}
+        assert connection.execute(f"SELECT cell_id FROM {table}").fetchall() == [(two_cells.a,)]
 
 
 # Cells share dictionaries by hash, so the database computes the hash too.

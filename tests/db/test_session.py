@@ -21,7 +21,6 @@ from nac.kit.errors import (
     ConnectionsInUse,
     DatabaseUnavailable,
     InvalidInput,
-    NoFreeSlot,
     ScopeViolation,
 )
 from nac.models import Msp
@@ -126,13 +125,6 @@ def test_scope_values_are_not_interpreted_as_sql(app_engine: Engine, shown: str,
     with counted(app_engine) as statements, session_scope(PlatformScope(), engine=app_engine) as session:
         assert session.execute(asked).one() == ("", True, "read committed")
     assert len(statements) == 1
-
-
-def test_error_has_code_title_path_and_remedy() -> None:
-    error = NoFreeSlot(remedy="Start another cell.")
-    assert (error.code, error.status) == ("no-free-slot", 409)
-    assert str(error) == "No cell has a free slot (port pair) for another tenant. Start another cell."
-    assert str(InvalidInput("Too long.", place="name")) == "name: Too long."
 
 
 def test_exhausted_connections_are_an_outage(database: Database):

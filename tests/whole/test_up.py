@@ -5,7 +5,6 @@ The test that stops it is the last of this folder, because none of these tests i
 
 import json
 import os
-import signal
 import socket
 
 import pytest
@@ -14,7 +13,7 @@ from cli.account import Account, is_root
 from cli.demo.tools import RadiusServer, run_radclient
 from radius.agent.paths import CellPaths
 from tests.polling import until
-from tests.startup_refusal import assert_one_sentence, occupied_port
+from tests.startup_refusal import occupied_port
 from tests.whole.instance import Instance
 from worker.priority import NICENESS
 
@@ -114,18 +113,6 @@ def test_modified_demo_does_not_fail_the_start(up: Instance):
     up.up()
 
 
-@pytest.mark.long
-def test_killed_process_is_healthy_again_after_up(up: Instance):
-    before = pids(up)
-    for name in ("worker", "redis"):
-        os.kill(before[name], signal.SIGKILL)
-    assert up.try_up().returncode == 0
-    after = pids(up)
-    assert up.complaints() == {}
-    assert after["worker"] != before["worker"]
-    assert after["postgres"] == before["postgres"]
-
-
 def test_damaged_settings_are_rejected_with_every_error(up: Instance):
     file = up.var / "admit.env"
     good = file.read_text()
@@ -150,19 +137,6 @@ def test_impossible_setting_leaves_everything_running(up: Instance):
             done = up.admit("up", "--no-install", "--no-demo", option, value)
             assert (done.returncode, words in done.stderr) == (1, True), done.stderr
     assert pids(up) == before
-
-
-@pytest.mark.long
-def test_newer_database_is_rejected(up: Instance):
-    with up.connect() as connection:
-        (head,) = connection.execute("SELECT version_num FROM alembic_version").fetchone() or ("",)
-        connection.execute("UPDATE alembic_version SET version_num = '9999_future'")
-    try:
-        done = up.try_up()
-    finally:
-        with up.connect() as connection:
-            connection.execute("UPDATE alembic_version SET version_num = %s", (head,))
-    assert_one_sentence(done, "the unknown schema 9999_future", "newer")
 
 
 def test_down_leaves_no_process_and_purge_leaves_no_file(up: Instance):
