@@ -2,7 +2,7 @@
 
 import json
 
-from nac.accounts.api_tokens.service import TokenText
+from nac.accounts.api_tokens import TokenText
 from nac.accounts.sign_in.secret_texts import LinkText
 from tests.cli.conftest import Admit
 

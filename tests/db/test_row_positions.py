@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from nac.accounts.members import repository as members
 from nac.certificates.enrolment import repository as enrolment
-from nac.inventory.endpoints import enrichment_queue
+from nac.inventory.endpoints import enrichment
 from nac.inventory.endpoints import repository as endpoints
 from nac.inventory.endpoints.repository import EndpointCriteria
 from nac.inventory.groups import ENDPOINT_GROUPS
@@ -34,11 +34,11 @@ def unexpected(database: Database, app_engine: Engine, platform: Platform) -> Te
     """A tenant with rows since the last ANALYZE. At that time, the table contained only rows of another tenant."""
     known, unexpected = (make_tenant(app_engine, platform, slug).id for slug in ("known", "unexpected"))
     with session_scope(TenantScope(known), engine=app_engine) as session:
-        enrichment_queue.enqueue(session, tenant_id=known, macs=macs(WAITING))
+        enrichment.enqueue(session, tenant_id=known, macs=macs(WAITING))
     with psycopg.connect(database.owner_url, autocommit=True) as connection:
         connection.execute("ANALYZE endpoint_work")
     with session_scope(TenantScope(unexpected), engine=app_engine) as session:
-        enrichment_queue.enqueue(session, tenant_id=unexpected, macs=macs(WAITING))
+        enrichment.enqueue(session, tenant_id=unexpected, macs=macs(WAITING))
     return unexpected
 
 
@@ -67,7 +67,7 @@ def test_new_tenant_is_estimated_to_own_a_share(worker_engine: Engine, unexpecte
 def test_first_rows_are_returned_and_others_remain_queued(
     worker_engine: Engine, unexpected: TenantId, limit: int
 ) -> None:
-    take: Callable[..., set[str]] = enrichment_queue.take_batch
+    take: Callable[..., set[str]] = enrichment.take_batch
     with session_scope(TenantScope(unexpected), engine=worker_engine) as session:
         assert take(session, tenant_id=unexpected, limit=limit) == set(macs(WAITING)[:limit])
         assert take(session, tenant_id=unexpected, limit=WAITING) == set(macs(WAITING)[limit:])

@@ -8,8 +8,7 @@ import pytest
 from cli.command_context import CommandContext
 from cli.demo.board import Board, compare_result, read_last_board, run_board, run_checks
 from cli.demo.board_text import render_board
-from cli.demo.checks import Check, Observation
-from cli.demo.evidence import Evidence
+from cli.demo.checks import Check, Evidence, Observation
 from cli.demo.main import show_after_start, show_board, show_last_board
 from cli.demo.tools import ToolFailed
 from cli.errors import Refused
@@ -112,7 +111,7 @@ def test_start_lists_wrong_rows_and_the_remedy(
     domain: CommandContext, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changed = check(sent="stolen printer", expected="reject")
-    monkeypatch.setattr("cli.demo.evidence.PATIENCE_SECONDS", 0)
+    monkeypatch.setattr("cli.demo.checks.PATIENCE_SECONDS", 0)
     monkeypatch.setattr("cli.demo.board.PATIENCE_SECONDS", 0)
     for checks, differing in (([changed, SILENT], True), ([SILENT], False)):
         monkeypatch.setattr("cli.demo.board.all_checks", lambda demo, checks=checks: checks)
