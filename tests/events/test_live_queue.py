@@ -85,7 +85,7 @@ def server():
     server.remove()
 
 
-def tested_event(tenant):
+def build_event(tenant):
     return feed_events.build_feed_tested("x", now=utc_now(), tenant=tenant)
 
 
@@ -101,7 +101,7 @@ def test_each_of_many_tenants_gets_its_events(server, listened, kept, monkeypatc
         feed._ask(time.monotonic())
         assert feed.wanted == frozenset(wanted)
         for _ in range(kept + 5):
-            feed.offer([LiveItem(tenant_id, 100, tested_event) for tenant_id in wanted[-2:]])
+            feed.offer([LiveItem(tenant_id, 100, build_event) for tenant_id in wanted[-2:]])
             feed._step()
             feed._credit = live_feed.BURST_EVENTS
         assert [client.xlen(events_key(tenant_id)) for tenant_id in wanted[-2:]] == [kept, kept]

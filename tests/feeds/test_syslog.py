@@ -61,15 +61,6 @@ def test_events_arrive_in_order_over_one_connection(acme: Tenancy, receiver: Sys
     assert len(receiver.messages) == 1_200
 
 
-def test_unselected_outcomes_are_skipped(acme: Tenancy, receiver: SyslogReceiver):
-    acme.add(settings=settings(receiver, outcomes=("failure",)))
-    acme.log("in")
-    acme.log("out", permitted=False)
-    acme.deliver()
-    assert receiver.names == ["out"]
-    assert acme.feed().delivered == 1
-
-
 def test_repeatedly_failing_receiver_loses_nothing(acme: Tenancy, receiver: SyslogReceiver):
     acme.add(settings=settings(receiver))
     names = [f"user {number}" for number in range(1_500)]

@@ -6,7 +6,7 @@ import threading
 import time
 from datetime import timedelta
 from functools import partial
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -66,19 +66,6 @@ def test_silent_receivers_delay_no_others(acme: Tenancy, other: Tenancy, receive
     assert receiver.names == ["b"]
     assert other.state() == "ok"
     assert {acme.state(f"silent-{number}") for number in range(12)} == {"failing"}
-
-
-def test_slots_of_one_tenant_are_limited():
-    ours, theirs = TenantId(uuid4()), TenantId(uuid4())
-    places = delivery_turns.ConcurrencyLimits(4, 2)
-
-    def used_slots(*tenants: TenantId) -> list[delivery_turns.DueFeed]:
-        return [delivery_turns.DueFeed(uuid4(), tenant, False) for tenant in tenants]
-
-    assert places.has_room(used_slots(ours), ours)
-    assert not places.has_room(used_slots(ours, ours), ours)
-    assert places.has_room(used_slots(ours, ours, theirs), theirs)
-    assert not places.has_room(used_slots(ours, ours, theirs, theirs), TenantId(uuid4()))
 
 
 def test_tenant_with_many_slow_receivers_leaves_slots_free(acme: Tenancy, other: Tenancy):

@@ -92,6 +92,9 @@ class Field:
         self.work()
         self.work(after=2)
 
+    def stop(self, rollout_id: UUID) -> None:
+        self.call(rollouts.stop_rollout, rollout_id=rollout_id)
+
     def go_on(self, rollout_id: UUID) -> None:
         self.start(rollouts.resume_rollout, rollout_id=rollout_id)
 

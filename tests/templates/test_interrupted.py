@@ -111,26 +111,6 @@ def test_failed_job_pauses_the_rollout_with_a_reason(field: Field, monkeypatch) 
     finish(field, rollout_id)
 
 
-def test_rollout_resumes_after_a_worker_death(field: Field, monkeypatch) -> None:
-    """The rollout resumes after the lease of the job expires, with the tenant in progress."""
-    rollout_id = field.roll_out(field.save(document(10)), RolloutStage(1, share=100))
-    died: list[str] = []
-
-    def die(slug: str) -> None:
-        if slug == "t2" and not died:
-            died.append(slug)
-            raise KeyboardInterrupt
-
-    break_once(monkeypatch, die)
-    with pytest.raises(KeyboardInterrupt):
-        field.work()
-    assert field.job(rollout_id).state == "running"
-    assert field.has("t2") == set()
-    field.pass_minutes(2)
-    finish(field, rollout_id)
-    assert set(field.states(rollout_id).values()) == {"applied"}
-
-
 def test_killed_worker_applies_each_tenant_once(field: Field, database: Database) -> None:
     """The worker is killed before and after each commit. Each run still makes progress."""
     rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
@@ -154,7 +134,7 @@ def test_killed_worker_applies_each_tenant_once(field: Field, database: Database
 def test_old_job_does_nothing_while_another_is_active(field: Field) -> None:
     rollout_id = begin(field)
     before = field.job(rollout_id).id
-    field.call(rollouts.stop_rollout, rollout_id=rollout_id)
+    field.stop(rollout_id)
     field.go_on(rollout_id)
     field.work(after=0)
     with field.msp() as session:
@@ -173,7 +153,7 @@ def test_deleted_and_detached_tenants_are_skipped(field: Field, goes_back: bool)
         tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id, purge_at=purge_at)
     field.call(service.release_follower, slug="school", tenant="t2")
     if goes_back:
-        field.call(rollouts.stop_rollout, rollout_id=rollout_id)
+        field.stop(rollout_id)
         field.roll_back(rollout_id)
         assert field.state(rollout_id) == "rolled-back"
     else:
@@ -241,7 +221,7 @@ def test_two_rollouts_of_two_templates_run_in_turns(field: Field) -> None:
     for rollout_id in (school, shop):
         assert field.work_once(), rollout_id
     assert [field.has(slug) for slug in SLUGS] == [{"10"}, set(), {"30"}, set()]
-    field.call(rollouts.stop_rollout, rollout_id=school)
+    field.stop(school)
     field.work(after=6)
     assert [field.has(slug) for slug in SLUGS] == [{"10"}, set(), {"30"}, {"30"}]
 
@@ -268,7 +248,7 @@ def test_failed_revert_does_not_block_other_rollouts(field: Field, monkeypatch) 
     field.roll_out_fully(first)
     rollout_id = field.roll_out(field.save(document(20)))
     field.work()
-    field.call(rollouts.stop_rollout, rollout_id=rollout_id)
+    field.stop(rollout_id)
 
     def refuse(slug: str) -> None:
         if slug == "t1":

@@ -101,12 +101,16 @@ def _opens(sealed: bytes, context: str) -> bool:
 
 
 def contents_of(engine: Engine, tenant_id: TenantId, *, renamed_by: TenantId | None = None) -> dict[str, list[Any]]:
+    with Session(engine) as session:
+        return read_contents(session, tenant_id, renamed_by=renamed_by)
+
+
+def read_contents(session: Session, tenant_id: TenantId, *, renamed_by: TenantId | None) -> dict[str, list[Any]]:
     """Every row of every exported table, with ids mapped by `renamed_by`."""
     found: dict[str, list[Any]] = {}
-    with Session(engine) as session:
-        for table in tables.content_tables():
-            rows = session.execute(select(table).where(table.c.tenant_id == tenant_id)).mappings().all()
-            found[table.name] = sorted((_plain(table, dict(row), tenant_id, renamed_by) for row in rows), key=repr)
+    for table in tables.content_tables():
+        rows = session.execute(select(table).where(table.c.tenant_id == tenant_id)).mappings().all()
+        found[table.name] = sorted((_plain(table, dict(row), tenant_id, renamed_by) for row in rows), key=repr)
     return found
 
 
