@@ -33,6 +33,15 @@ def serve(tenancy: Tenancy, *, seconds: float = 30) -> None:
         asyncio.run(delivery_turns.deliver_due(session, partial(deliver_feed, ways=ways, seconds=5), seconds=seconds))
 
 
+def deliver_due(tenancy: Tenancy, deliver: delivery_turns.DeliverFeed) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(20):
+            await delivery_turns.deliver_due(session, deliver, seconds=30)
+
+    with session_scope(PlatformScope(), engine=tenancy.worker) as session:
+        asyncio.run(run())
+
+
 def test_feeds_get_only_their_own_tenants_rows(acme: Tenancy, other: Tenancy, receiver: WebhookReceiver):
     for tenancy in (acme, other):
         tenancy.add(settings=webhook(receiver.port))
@@ -90,8 +99,7 @@ def test_tenant_with_many_slow_receivers_leaves_slots_free(acme: Tenancy, other:
     other.log("b")
     running: list[UUID] = []
     reached = asyncio.Event()
-    with session_scope(PlatformScope(), engine=acme.worker) as session:
-        asyncio.run(delivery_turns.deliver_due(session, deliver, seconds=30))
+    deliver_due(acme, deliver)
     assert len(places) == 20
     assert max(places) == 4
 
@@ -118,12 +126,7 @@ def test_slow_receiver_releases_its_slot(acme: Tenancy, other: Tenancy, monkeypa
             await asyncio.sleep(0.1)
         return not reached.is_set()
 
-    async def run() -> None:
-        async with asyncio.timeout(20):
-            await delivery_turns.deliver_due(session, deliver, seconds=30)
-
-    with session_scope(PlatformScope(), engine=acme.worker) as session:
-        asyncio.run(run())
+    deliver_due(acme, deliver)
     assert stretches[:3] == [slow, slow, other.feed().id]
 
 
