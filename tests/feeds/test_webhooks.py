@@ -244,8 +244,9 @@ def test_status_410_pauses_the_feed_until_resumed(acme: Tenancy, receiver: Webho
 
 
 @pytest.mark.parametrize("how", ["slow", "loris", "reset"])
-def test_silent_receiver_times_out(acme: Tenancy, receiver: WebhookReceiver, how: str):
-    add(acme, receiver, timeout_seconds=1.0)
+def test_silent_receiver_times_out(acme: Tenancy, receiver: WebhookReceiver, monkeypatch, how: str):
+    monkeypatch.setattr("nac.logs.feeds.settings._MIN_TIMEOUT_SECONDS", 0.5)
+    add(acme, receiver, timeout_seconds=0.5)
     acme.log("a")
     receiver.answers = [getattr(receiver, how)]
     acme.deliver()

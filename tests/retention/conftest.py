@@ -119,10 +119,9 @@ class Logs:
 
     def change(self, tenant: str, log: str, **values: Any) -> None:
         table = Base.metadata.tables["retention_settings"]
+        mine = table.c.tenant_id == self.tenants[tenant], table.c.log == log
         with Session(self.owner) as session, session.begin():
-            session.execute(
-                update(table).where(table.c.tenant_id == self.tenants[tenant], table.c.log == log).values(values)
-            )
+            session.execute(update(table).where(*mine).values(values))
 
     def take_effect(self) -> None:
         """Make all settings effective, as if they were announced long ago."""
