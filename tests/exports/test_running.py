@@ -30,14 +30,15 @@ from tests.polling import until
 
 
 def add_rows(exports: Exports, rows: int, *, days: int = 1) -> None:
-    with Session(exports.owner) as session, session.begin():
-        session.execute(
+    given = {"first": exports.today - days * DAY, "rows": rows, "days": days, "tenant": exports.alpha}
+    with exports.owner.begin() as connection:
+        connection.execute(
             text(
                 "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason, detail)"
                 " SELECT CAST(:first AS timestamptz) + n * interval '1 day' * :days / (:rows + 1), :tenant, 1, 'mab',"
                 " true, 'x', repeat(md5(n::text), 8) FROM generate_series(1, :rows) n"
             ),
-            {"first": exports.today - days * DAY, "rows": rows, "days": days, "tenant": exports.alpha},
+            given,
         )
 
 

@@ -1,6 +1,6 @@
 """Tenants with rows of many days in every log, and single runs of retention at a chosen time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -70,17 +70,19 @@ class Logs:
             for step in steps:
                 step(session, actor=ACTOR, tenant_id=self.tenants[tenant])
 
-    def partition(self, *days: date) -> None:
-        """Create a partition of every log for that day."""
-        for log, day in ((log, day) for log in TABLES if log != "coa" for day in days):
-            parent, _ = TABLES[log]
-            name = f"{parent}_{day:%Y%m%d}"
-            if self.sql("SELECT to_regclass(%s)", name) == [(None,)]:
-                self.sql(
-                    # Its lock would delay the deletion of a day until the next run.
-                    f"CREATE TABLE {name} PARTITION OF {parent} FOR VALUES FROM ('{day}') TO ('{day + DAY}')"
-                    f" WITH (autovacuum_enabled = off); ALTER TABLE {name} ENABLE ROW LEVEL SECURITY"
-                )
+    def partition(self, *days: date, logs: Sequence[str] = ("auth", "accounting", "sessions", "usage")) -> None:
+        """Create a partition of these logs for each day. The log `coa` has no partitions."""
+        parents = [TABLES[log][0] for log in logs]
+        names = {f"{parent}_{day:%Y%m%d}": (parent, day) for parent in parents for day in days}
+        there = {name for (name,) in self.sql("SELECT relname FROM pg_class WHERE relname = ANY(%s)", list(names))}
+        create = [
+            # The lock of autovacuum would delay the deletion of a day until the next run.
+            f"CREATE TABLE {name} PARTITION OF {parent} FOR VALUES FROM ('{day}') TO ('{day + DAY}')"
+            f" WITH (autovacuum_enabled = off); ALTER TABLE {name} ENABLE ROW LEVEL SECURITY;"
+            for name, (parent, day) in names.items()
+            if name not in there
+        ]
+        self.sql("".join(create))
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
@@ -140,8 +142,7 @@ class Logs:
     def forget(self) -> None:
         """Delete all rows, settings, holds and sizes, but not the tenants."""
         tables = ["retention_settings", "retention_holds", "log_sizes", "retention_terms", "log_measures"]
-        for table in [*(parent for parent, _ in TABLES.values()), *tables]:
-            self.sql(f"DELETE FROM {table}")
+        self.sql("".join(f"DELETE FROM {table};" for table in [*(parent for parent, _ in TABLES.values()), *tables]))
 
     def there(self, *logs: str) -> Rows:
         found: Rows = set()
@@ -184,10 +185,8 @@ def logs(
     made = Logs(database, owner_engine, app_engine, worker_engine, tenants, utc_now(), tmp_path / "exports")
     yesterday = made.ago(1)
     yield made
-    for log in TABLES.keys() - {"coa"}:
-        for day in made.partitions(log):
-            if day < yesterday:
-                made.sql(f"DROP TABLE {TABLES[log][0]}_{day:%Y%m%d}")
+    old = [(TABLES[log][0], day) for log in TABLES.keys() - {"coa"} for day in made.partitions(log) if day < yesterday]
+    made.sql("".join(f"DROP TABLE {parent}_{day:%Y%m%d};" for parent, day in old))
 
 
 class Ticking:

@@ -53,7 +53,7 @@ def test_expected_day_matches_a_simulation(sizes: dict[date, int], most: int, da
 def grown(logs: Logs) -> Logs:
     """About 0.5 MB of alpha on each of 20 days, and a small amount of bravo."""
     days = [logs.ago(age) for age in range(1, 21)]
-    logs.partition(*days)
+    logs.partition(*days, logs=("auth",))
     for day in days:
         logs.add_many("alpha", day, 1_000, detail="x" * 300)
         logs.add_many("bravo", day, 10)
