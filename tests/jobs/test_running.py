@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.audit.service import RequestOrigin, set_origin
-from nac.core.jobs import repository, runner, service
+from nac.core.jobs import runner, service
 from nac.core.jobs.runner import (
     JobCancelled,
     JobContinuation,
@@ -357,7 +357,7 @@ def test_owners_take_turns_within_limits(jobs: Jobs, platform: Platform) -> None
 
     def claim(most: int = runner.MAX_RUNNING) -> list[UUID]:
         with session_scope(PlatformScope(), engine=jobs.worker) as session:
-            return [each.id for each in repository.claim_due(session, resend_after=timedelta(0), most=most)]
+            return [each.id for each in service.claim_due(session, resend_after=timedelta(0), most=most)]
 
     assert len(claim()) == runner.MAX_RUNNING
     # The messages are late, so the message of the third owner's job is sent too.
