@@ -13,12 +13,12 @@ from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from api.change import Change
-from nac.core.access.owners import Owner
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.ids import TenantId
 from nac.models import IdempotencyKey
 from nac.pools import repository
 from nac.pools import service as pools
+from tests.api.v1.responses import created
 from tests.factories.tenancy import ACTOR
 from tests.polling import until
 
@@ -35,7 +35,7 @@ _MAKES = {
     f"{ALPHA}/enrolment-secrets/mdm": (f"{ALPHA}/enrolment-secrets", {"name": "mdm", "uses": 5}),
     f"{ALPHA}/feeds/siem": (
         f"{ALPHA}/feeds",
-        {"kind": "webhook", "name": "siem", "settings": {"url": "https://siem.example/admit"}},
+        {"kind": "webhook", "name": "siem", "settings": {"url": "https://siem.example/"}},
     ),
     f"{ALPHA}/users/ann": (f"{ALPHA}/users", {"name": "ann", "password": "correct horse battery"}),
 }
@@ -60,8 +60,7 @@ def at_once(ask: Callable[[int], httpx.Response]) -> list[httpx.Response]:
 def make(api: httpx.Client, path: str) -> None:
     if path in _MAKES:
         where, body = _MAKES[path]
-        made = api.post(where, json=body)
-        assert made.status_code == 201, made.text
+        created(api.post(where, json=body))
 
 
 def _compare_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,20 +86,16 @@ def limits(days: int) -> dict[str, int]:
         ("PUT", LIMITS, [limits(100), limits(200)]),
         ("PUT", f"{ALPHA}/renewal-settings", [{"keeps_key": True}, {"keeps_key": True}]),
         ("PUT", f"{ALPHA}/authorities/key-store", [{"store": "sealed"}, {"store": "sealed"}]),
-        (
-            "PUT",
-            f"{ALPHA}/certificate-profiles/eap-client-device",
-            [{"validity_days": 30}, {"validity_days": 31}],
-        ),
+        ("PUT", f"{ALPHA}/certificate-profiles/eap-client-device", [{"validity_days": 30}, {"validity_days": 31}]),
         ("PATCH", f"{ALPHA}/redecisions/settings", [{"per_second": 7}, {"per_second": 8}]),
         ("PUT", f"{ACME}/sign-in-rules", [{"two_factors": True}, {"two_factors": True}]),
         ("PATCH", PEOPLE, [{"status": "disabled"}, {"status": "disabled"}]),
     ],
 )
-def test_one_of_two_changes_of_the_same_state_succeeds(api, make_token, monkeypatch, method, path, bodies) -> None:
+def test_one_of_two_changes_of_the_same_state_succeeds(api, operator, monkeypatch, method, path, bodies) -> None:
     make(api, path)
     if path in (LIMITS, PEOPLE):
-        api.headers["Authorization"] = f"Bearer {make_token(Owner())}"
+        api.headers.update(operator)
     if path == PEOPLE:
         path = f"{PEOPLE}/{api.post(PEOPLE, json={'email': 'ann@example.com'}).json()['id']}"
     tag = api.get(path).headers["etag"]
@@ -189,27 +184,17 @@ def test_concurrent_duplicate_create_makes_one(
 
 
 @pytest.mark.parametrize(
-    ("noun", "bodies", "change", "place"),
+    ("noun", "place", "bodies", "wanted"),
     [
-        ("endpoint-groups", [{"name": "one"}, {"name": "two"}], {"name": "three"}, "name"),
-        ("user-groups", [{"name": "one"}, {"name": "two"}], {"name": "three"}, "name"),
-        (
-            "nases",
-            [{"name": "one", "identifier": "one"}, {"name": "two", "identifier": "two"}],
-            {"identifier": "three"},
-            "identifier",
-        ),
-        (
-            "nases",
-            [{"name": "one", "address": "192.0.2.1"}, {"name": "two", "address": "192.0.2.2"}],
-            {"address": "192.0.2.3"},
-            "address",
-        ),
+        ("endpoint-groups", "name", [{"name": "one"}, {"name": "two"}], "three"),
+        ("user-groups", "name", [{"name": "one"}, {"name": "two"}], "three"),
+        ("nases", "identifier", [{"name": name, "identifier": name} for name in ("one", "two")], "three"),
+        ("nases", "address", [{"name": f"{n}", "address": f"192.0.2.{n}"} for n in (1, 2)], "192.0.2.3"),
     ],
 )
-def test_one_of_two_concurrent_renames_to_a_name_succeeds(api, monkeypatch, noun, bodies, change, place) -> None:
+def test_one_of_two_concurrent_renames_to_a_name_succeeds(api, monkeypatch, noun, place, bodies, wanted) -> None:
     for body in bodies:
-        assert api.post(f"{ALPHA}/{noun}", json=body).status_code == 201
+        created(api.post(f"{ALPHA}/{noun}", json=body))
     wait, flush = meeting_point(), Session.flush
 
     def flushed(session: Session, *args: Any) -> None:
@@ -218,8 +203,7 @@ def test_one_of_two_concurrent_renames_to_a_name_succeeds(api, monkeypatch, noun
         flush(session, *args)
 
     monkeypatch.setattr(Session, "flush", flushed)
-    names = [body["name"] for body in bodies]
-    changed, refused = at_once(lambda which: api.patch(f"{ALPHA}/{noun}/{names[which]}", json=change))
+    changed, refused = at_once(lambda which: api.patch(f"{ALPHA}/{noun}/{bodies[which]['name']}", json={place: wanted}))
     assert changed.status_code == 200, changed.text
     assert_name_taken(refused, place)
 
