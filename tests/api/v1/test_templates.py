@@ -1,23 +1,18 @@
-"""Templates in the API: saved, attached, rolled out by the job, and compared with the tenants."""
+"""Templates: saved, attached, rolled out by the job, and compared with the tenants."""
 
-from nac.kit.secrets import MasterKeyFile, Sealer
-from tests.job_runs import run_next
+from collections.abc import Callable
+
+import httpx
+
+from tests.api.v1.responses import created
 from tests.templates.conftest import document
-from worker.handlers import JOB_HANDLERS
 
 T = "/v1/msps/acme/templates"
+_STAGES = {"stages": [{"share": 100, "minutes": 5}]}
 
 
-def test_version_is_rolled_out_to_a_tenant_and_reverted(
-    api, tmp_path, platform, app_engine, cell_engine, worker_engine
-) -> None:
-    sealer = Sealer(MasterKeyFile(next(tmp_path.rglob("*.key"))))
-
-    def work() -> None:
-        while run_next(JOB_HANDLERS, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
-            pass
-
-    assert api.post(T, json={"slug": "school", "name": "School"}).status_code == 201
+def test_version_is_rolled_out_to_a_tenant_and_reverted(api: httpx.Client, work: Callable[[], bool]) -> None:
+    created(api.post(T, json={"slug": "school", "name": "School"}))
     assert api.post(T, json={"slug": "school"}).status_code == 409
     refused = api.post(f"{T}/school/versions", json={"document": {"sites": [{"slug": "main", "zone": "UTC"}]}})
     assert (refused.status_code, refused.json()["place"]) == (422, "sites[0]")
@@ -27,9 +22,8 @@ def test_version_is_rolled_out_to_a_tenant_and_reverted(
     assert api.put(f"{T}/school/tenants/alpha", json={"overrides": ["x"]}).status_code == 422
     assert api.put(f"{T}/school/tenants/alpha", json={"overrides": ["site:main.time_zone"]}).status_code == 200
     assert api.delete(f"{T}/school").json()["code"] == "in-use"
-    began = api.post(f"{T}/school/rollouts", json={"version": 1, "stages": [{"share": 100, "minutes": 5}]})
-    assert began.status_code == 201, began.text
-    rollout = f"{T}/school/rollouts/{began.json()['id']}"
+    began = created(api.post(f"{T}/school/rollouts", json={"version": 1, **_STAGES}))
+    rollout = f"{T}/school/rollouts/{began['id']}"
     work()
     (tenant,) = api.get(rollout).json()["tenants"]
     assert (tenant["tenant"], tenant["state"], tenant["devices_since"]) == ("alpha", "applied", 0)
@@ -42,17 +36,16 @@ def test_version_is_rolled_out_to_a_tenant_and_reverted(
     for _ in range(2):
         work()
     assert api.get(rollout).json()["state"] in ("rolling-back", "rolled-back")
-    assert [each["id"] for each in api.get(f"{T}/school/rollouts").json()["items"]] == [began.json()["id"]]
+    assert [each["id"] for each in api.get(f"{T}/school/rollouts").json()["items"]] == [began["id"]]
     assert api.get(f"{T}/school/versions").json()["items"][0]["comment"] == "First"
     # If a tenant lacks an item, the error names the API operation that creates it.
     when = {"attribute": "endpoint.group", "operator": "equals", "value": "strangers"}
     rule = {"id": "one", "name": "One", "when": when, "then": {"verdict": "permit"}}
     guests = {"slug": "guests", "document": {"rules": [rule], "fallback": {"verdict": "deny"}}}
-    assert api.post(f"{T}/school/versions", json={"document": {"policies": [guests]}}).status_code == 201
-    stops = api.post(f"{T}/school/rollouts", json={"version": 2, "stages": [{"share": 100, "minutes": 5}]})
-    assert stops.status_code == 201, stops.text
+    created(api.post(f"{T}/school/versions", json={"document": {"policies": [guests]}}))
+    stops = created(api.post(f"{T}/school/rollouts", json={"version": 2, **_STAGES}))
     work()
-    stopped = api.get(f"{T}/school/rollouts/{stops.json()['id']}").json()
+    stopped = api.get(f"{T}/school/rollouts/{stops['id']}").json()
     for detail in (stopped["detail"], stopped["tenants"][0]["detail"]):
         assert "create this object first: createEndpointGroup" in detail
     # The API accepts the id of a tenant too.

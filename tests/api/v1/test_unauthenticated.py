@@ -58,11 +58,11 @@ def test_body_to_an_unknown_path_is_not_read(api: httpx.Client) -> None:
     assert api.post("/v1/nothing", content=b"{", headers=JSON).status_code == 404
 
 
-@pytest.mark.parametrize("path", ["/v1/sign-in", "/v1/sign-up"])
-def test_open_route_accepts_only_small_bodies(api: httpx.Client, path: str) -> None:
+def test_open_route_accepts_only_small_bodies(api: httpx.Client) -> None:
     del api.headers["Authorization"]
-    answers = [api.post(path, content=b" " * octets, headers=JSON) for octets in (MAX_PUBLIC_BODY_BYTES + 1, 10)]
-    assert [each.status_code for each in answers] == [413, 422]
+    for path in ("/v1/sign-in", "/v1/sign-up"):
+        answers = [api.post(path, content=b" " * octets, headers=JSON) for octets in (MAX_PUBLIC_BODY_BYTES + 1, 10)]
+        assert [each.status_code for each in answers] == [413, 422]
 
 
 def test_every_route_with_a_body_authenticates_or_is_small() -> None:
