@@ -26,7 +26,7 @@ PATTERNS = (
     "accounts/test_grants.py",
     "agent/test_pool_pace.py",
     "agent/test_sync.py",
-    "api/test_describ*.py",
+    "api/test_description.py",
     "api/test_forms.py",
     "api/test_proxy_protocol.py",
     "api/test_route_*.py",
