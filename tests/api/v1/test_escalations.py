@@ -15,7 +15,7 @@ from nac.core.jobs import service as jobs
 from nac.kit.db import MspScope, TenantScope, session_scope
 from nac.kit.ids import TenantId
 from nac.kit.permissions import Permission
-from tests.api.v1.conftest import As, request_pem
+from tests.api.v1.conftest import As, bearer, request_pem
 from tests.api.v1.responses import created, refusal
 from tests.factories.tenancy import Platform
 
@@ -140,7 +140,7 @@ def test_token_with_more_permissions_cannot_be_revoked(api: httpx.Client, as_ten
     strong = api.post(f"{ALPHA}/tokens", json=made).json()
     path = f"{ALPHA}/tokens/{strong['id']}"
     assert _is_refused(api.delete(path, headers=weak), "policy.publish")
-    assert api.get(f"{ALPHA}/tokens", headers={"Authorization": f"Bearer {strong['token']}"}).status_code == 200
+    assert api.get(f"{ALPHA}/tokens", headers=bearer(strong["token"])).status_code == 200
     equal = api.post(f"{ALPHA}/tokens", json=made | {"name": "weak", "permissions": ["site.read"]}).json()
     assert api.delete(f"{ALPHA}/tokens/{equal['id']}", headers=weak).status_code == 204
     assert api.delete(path, headers=as_tenant("token.manage", "token.read", "policy.publish")).status_code == 204

@@ -15,6 +15,7 @@ from nac.kit.db import TenantScope, make_engine, session_scope
 from nac.kit.ids import TenantId
 from nac.models import Certificate, CertificateAuthority, Site
 from tests.api.app_server import serve_app, settings_of_public
+from tests.api.v1.conftest import bearer
 from tests.api.v1.responses import created, refusal
 from tests.commit_kills import AFTER, BEFORE, killed_at_commit
 from tests.factories.dictionary import give_dictionary
@@ -44,7 +45,7 @@ def killed_requests(database: Database, folder: Path, token: str) -> Iterator[st
             def ask(slug: str = slug) -> None:
                 application.make_engine = make_engine
                 with serve_app(create_app(settings_of_public(database, folder))) as client:
-                    headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": slug}
+                    headers = bearer(token) | {"Idempotency-Key": slug}
                     assert client.post("/v1/tenants", json=tenant_body(slug), headers=headers).status_code == 201
 
             if not killed_at_commit(ask, at=at, when=when):

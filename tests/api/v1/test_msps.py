@@ -1,4 +1,4 @@
-"""Suspended and deleted MSPs: their users, tokens, tenants and rows."""
+"""MSPs: suspended and deleted, with their users, tokens, tenants and rows; their templates and rollouts."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -26,6 +26,8 @@ from tests.sign_in.conftest import PASSWORD, Browser
 from tests.templates.conftest import document
 
 Ask = Callable[..., httpx.Response]
+T = "/v1/msps/acme/templates"
+_STAGES = {"stages": [{"share": 100, "minutes": 5}]}
 
 
 @pytest.fixture
@@ -147,14 +149,14 @@ def test_tenants_follow_their_msp_on_request(
 
 
 def test_rollouts_of_a_suspended_msp_stop(api: httpx.Client, operator: Ask, tenant_id: TenantId) -> None:
-    api.post("/v1/msps/acme/templates", json={"slug": "base"})
-    created(api.post("/v1/msps/acme/templates/base/versions", json={"document": document(10)}))
-    api.put("/v1/msps/acme/templates/base/tenants/alpha", json={})
+    api.post(T, json={"slug": "base"})
+    created(api.post(f"{T}/base/versions", json={"document": document(10)}))
+    api.put(f"{T}/base/tenants/alpha", json={})
     stages = [{"share": 100, "minutes": 5}]
-    created(api.post("/v1/msps/acme/templates/base/rollouts", json={"version": 1, "stages": stages}))
+    created(api.post(f"{T}/base/rollouts", json={"version": 1, "stages": stages}))
     operator("POST", "/msps/acme/suspend", json={})
     operator("POST", "/msps/acme/resume")
-    [row] = api.get("/v1/msps/acme/templates/base/rollouts").json()["items"]
+    [row] = api.get(f"{T}/base/rollouts").json()["items"]
     assert row["state"] == "stopped"
 
 
@@ -166,9 +168,9 @@ def test_msp_is_deleted_without_tenants_and_keeps_its_audit(
     ann.ask("POST", "/msps/acme/members", {"email": "bob@example.com", "role": "own"})
     ann.ask("PUT", "/msps/acme/sign-in-rules", {"two_factors": False})
     ann.ask("POST", "/msps/acme/tokens", {"name": "t", "permissions": ["tenant.read"], "expires_at": TOMORROW})
-    api.post("/v1/msps/acme/templates", json={"slug": "base"})
-    api.post("/v1/msps/acme/templates/base/versions", json={"document": document(10)})
-    api.put("/v1/msps/acme/templates/base/tenants/alpha", json={})
+    api.post(T, json={"slug": "base"})
+    api.post(f"{T}/base/versions", json={"document": document(10)})
+    api.put(f"{T}/base/tenants/alpha", json={})
     assert refusal(operator("DELETE", "/msps/acme")) == (409, "msp-has-tenants")
     assert api.delete("/v1/msps/acme/tenants/alpha").json()["status"] == "deleting"
     refused = operator("DELETE", "/msps/acme")
@@ -239,3 +241,46 @@ def test_msps_are_paged_and_filtered_by_state(api: httpx.Client, operator: Ask) 
         found = [slug for slug, status in (("acme", "active"), ("bolt", "suspended")) if status in statuses]
         assert slugs(operator("GET", "/msps", params={"status": statuses})) == found
     assert operator("GET", "/msps", params={"status": "gone"}).status_code == 422
+
+
+def test_version_is_rolled_out_to_a_tenant_and_reverted(api: httpx.Client, work: Callable[[], bool]) -> None:
+    created(api.post(T, json={"slug": "school", "name": "School"}))
+    assert api.post(T, json={"slug": "school"}).status_code == 409
+    refused = api.post(f"{T}/school/versions", json={"document": {"sites": [{"slug": "main", "zone": "UTC"}]}})
+    assert (refused.status_code, refused.json()["place"]) == (422, "sites[0]")
+    saved = api.post(f"{T}/school/versions", json={"document": document(10), "comment": "First"}).json()
+    assert (saved["number"], saved["document"]) == (1, document(10))
+    assert api.put(f"{T}/school/tenants/nobody", json={}).status_code == 404
+    assert api.put(f"{T}/school/tenants/alpha", json={"overrides": ["x"]}).status_code == 422
+    assert api.put(f"{T}/school/tenants/alpha", json={"overrides": ["site:main.time_zone"]}).status_code == 200
+    assert api.delete(f"{T}/school").json()["code"] == "in-use"
+    began = created(api.post(f"{T}/school/rollouts", json={"version": 1, **_STAGES}))
+    rollout = f"{T}/school/rollouts/{began['id']}"
+    work()
+    (tenant,) = api.get(rollout).json()["tenants"]
+    assert (tenant["tenant"], tenant["state"], tenant["devices_since"]) == ("alpha", "applied", 0)
+    api.patch("/v1/tenants/alpha/sites/main", json={"time_zone": "Asia/Tokyo"})
+    (follower,) = api.get(f"{T}/school/tenants", params={"drift": "true"}).json()["items"]
+    assert (follower["version"], follower["drift"]) == (1, [])
+    assert api.post(f"{rollout}/roll-back").status_code == 409
+    assert api.post(f"{rollout}/pause").json()["state"] == "stopped"
+    assert api.post(f"{rollout}/roll-back").json()["state"] == "rolling-back"
+    for _ in range(2):
+        work()
+    assert api.get(rollout).json()["state"] in ("rolling-back", "rolled-back")
+    assert [each["id"] for each in api.get(f"{T}/school/rollouts").json()["items"]] == [began["id"]]
+    assert api.get(f"{T}/school/versions").json()["items"][0]["comment"] == "First"
+    # If a tenant lacks an item, the error names the API operation that creates it.
+    when = {"attribute": "endpoint.group", "operator": "equals", "value": "strangers"}
+    rule = {"id": "one", "name": "One", "when": when, "then": {"verdict": "permit"}}
+    guests = {"slug": "guests", "document": {"rules": [rule], "fallback": {"verdict": "deny"}}}
+    created(api.post(f"{T}/school/versions", json={"document": {"policies": [guests]}}))
+    stops = created(api.post(f"{T}/school/rollouts", json={"version": 2, **_STAGES}))
+    work()
+    stopped = api.get(f"{T}/school/rollouts/{stops['id']}").json()
+    for detail in (stopped["detail"], stopped["tenants"][0]["detail"]):
+        assert "create this object first: createEndpointGroup" in detail
+    # The API accepts the id of a tenant too.
+    own = api.get("/v1/tenants/alpha").json()["id"]
+    assert api.put(f"{T}/school/tenants/{own}", json={}).json()["tenant"] == "alpha"
+    assert api.delete(f"{T}/school/tenants/{own}").status_code == 204

@@ -1,7 +1,6 @@
-"""Empty bodies and changes without an effect, for each route."""
+"""Missing and empty bodies, null, and changes without an effect, for each route."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,22 +21,21 @@ _SHOWN_OTHERWISE = {
     "updatePool": {"reserved"},
     "updateAuthoritySources": {"crl_url", "ocsp_url"},
 }
+# Secrets are never returned. A NAS keeps an identifier or an address. The feed is a webhook without syslog settings.
+_NOT_SHOWN = {("updateNas", "secret")}
+_BESIDE = {("updateNas", "identifier"): {"address": "192.0.2.250"}}
+_OF_SYSLOG = {"port", "facility", "app_name", "hostname", "enterprise", "severities", "bom"}
+PATCHES = [route for route in BY_NAME.values() if route.method == "PATCH"]
 
 
-def _schema(world: Installation, of: dict[str, Any]) -> dict[str, Any]:
-    if "$ref" not in of:
-        return of
-    found: dict[str, Any] = world.app.openapi()["components"]["schemas"][of["$ref"].rpartition("/")[2]]
-    return found
-
-
-def _bodies(world: Installation) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Method, name and body schema of each operation that reads JSON."""
-    for operations in world.app.openapi()["paths"].values():
-        for method, operation in operations.items():
-            body = operation.get("requestBody", {})
-            if operation.get("operationId") in BY_NAME and "application/json" in body.get("content", {}):
-                yield method, operation["operationId"], body
+def _optional(world: Installation) -> dict[str, bool]:
+    """Return whether each operation with a JSON body may omit it."""
+    bodies = {name: world.described(route).get("requestBody") for name, route in BY_NAME.items()}
+    return {
+        name: body["required"] is False
+        for name, body in bodies.items()
+        if body and "application/json" in body["content"]
+    }
 
 
 def _ask(world: Installation, route: Route, content: bytes | None) -> AsgiResponse:
@@ -49,19 +47,34 @@ def _ask(world: Installation, route: Route, content: bytes | None) -> AsgiRespon
     return world.call(route.method, headers=headers, content=content, **asked)
 
 
+def test_optional_bodies_are_documented(world: Installation) -> None:
+    """A POST without required fields needs no body."""
+    told = {name for name, is_optional in _optional(world).items() if is_optional}
+    named = {name for name, is_optional in _optional(world).items() if BY_NAME[name].method == "POST"}
+    schemas = {name: world.body_schema(BY_NAME[name]) for name in named}
+    assert told == {name for name, schema in schemas.items() if "oneOf" not in schema and not schema.get("required")}
+    assert len(told) > 20
+
+
 @pytest.mark.parametrize("noun", ROUTES)
-def test_missing_body_is_reported_with_path_and_remedy(
+def test_missing_body_is_empty_or_reported_with_a_remedy(
     world: Installation, isolation: RequestIsolation, noun: str
 ) -> None:
-    needs = {name: body["required"] is not False for _, name, body in _bodies(world)}
-    for route in (each for each in ROUTES[noun] if each.name in needs):
-        for content in _NO_OBJECTS:
+    optional = _optional(world)
+    for route in (each for each in ROUTES[noun] if each.name in optional):
+        answers: dict[bytes | None, AsgiResponse] = {}
+        for content in (b"{}", *_NO_OBJECTS):
             with isolation.open():
-                answer = _ask(world, route, content)
-            where = (route.name, content, answer.text)
-            if content in (None, b"null") and not needs[route.name]:
-                # The body is `{}` there.
-                assert answer.status != 422 or answer.json.get("place") != "body", where
+                answers[content] = _ask(world, route, content)
+        empty = answers.pop(b"{}")
+        for content, answer in answers.items():
+            where = (route.name, content, answer.text, empty.text)
+            if content in (None, b"null") and optional[route.name]:
+                # The body is `{}`.
+                assert answer.status == empty.status < 500, where
+                if answer.status >= 400:
+                    assert answer.json.get("place") != "body", where
+                    assert content is not None or answer.json == empty.json, where
                 continue
             if answer.status in (401, 403):
                 # The request for the user's password takes precedence.
@@ -70,14 +83,6 @@ def test_missing_body_is_reported_with_path_and_remedy(
             told = answer.json.get("mistakes") or [answer.json]
             assert [each.get("place") for each in told] == ["body"], where
             assert all(each["detail"] and each["remedy"] for each in told), where
-
-
-def _patches(world: Installation) -> list[tuple[Route, dict[str, Any]]]:
-    return [
-        (BY_NAME[name], _schema(world, body["content"]["application/json"]["schema"]))
-        for method, name, body in _bodies(world)
-        if method == "patch"
-    ]
 
 
 def _shown(world: Installation, route: Route) -> AsgiResponse:
@@ -97,7 +102,8 @@ def _as_it_is(route: Route, schema: dict[str, Any], shown: dict[str, Any]) -> di
 def test_empty_change_returns_the_current_state(world: Installation, isolation: RequestIsolation) -> None:
     """The only other response names the missing field."""
     seen: set[str] = set()
-    for route, schema in _patches(world):
+    for route in PATCHES:
+        schema = world.body_schema(route)
         with isolation.open():
             before = None if isinstance(route.asks, RequiresSelf) else _shown(world, route)
             entries = isolation.connection.scalar(_ENTRIES)
@@ -119,3 +125,30 @@ def test_empty_change_returns_the_current_state(world: Installation, isolation: 
                 assert isolation.connection.scalar(_ENTRIES) == entries, where
                 seen.add(route.name)
     assert len(seen) > 15, sorted(seen)
+
+
+@pytest.mark.parametrize("route", PATCHES, ids=lambda route: route.name)
+def test_null_in_a_change_is_rejected_or_clears(world: Installation, isolation: RequestIsolation, route: Route) -> None:
+    """The field's description says what null does."""
+    things, told = things_of(world, route), world.body_schema(route)
+    for field, schema in told["properties"].items():
+        asked = route.good.asked(route.path, things)
+        needed = asked.get("body", {}) if told.get("required") else _BESIDE.get((route.name, field), {})
+        asked["body"] = {**needed, field: None}
+        with isolation.open():
+            answer = world.call(route.method, headers=as_whom(world, route, things), **asked)
+        where = (route.name, field, answer.text[:500])
+        if {"type": "null"} not in schema.get("anyOf", ()):
+            assert answer.status == 422, where
+            assert [each["place"] for each in answer.json["mistakes"]] == [field], where
+        elif route.name == "updateFeed" and field in _OF_SYSLOG:
+            assert (answer.status, answer.json["place"]) == (422, field), where
+        else:
+            assert answer.status == 200, where
+            assert "null" in schema["description"], where
+            if route.name != "updateFeed" and (route.name, field) not in _NOT_SHOWN:
+                assert answer.json[field] is None, where
+
+
+def test_all_changes_are_covered() -> None:
+    assert len(PATCHES) >= 25
