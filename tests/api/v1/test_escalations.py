@@ -298,7 +298,7 @@ def test_server_certificate_needs_authority_manage(api: httpx.Client, as_tenant:
 
 @pytest.mark.usefixtures("alpha")
 def test_one_time_secret_sets_a_name_or_allows_any(api: httpx.Client) -> None:
-    """tests/api/v1/test_invalid_fields.py has the secrets that do neither, or both."""
+    """Secrets that do neither, or both, are in test_invalid_fields.py."""
     for kind in ("est", "scep"):
         for good in ({"common_name": "kiosk"}, {"any_name": True}, {"uses": 2}):
             created(api.post(f"{ALPHA}/enrolment-secrets", json={"kind": kind, **good}))

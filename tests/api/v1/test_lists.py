@@ -1,5 +1,6 @@
 """Lists: pages, orders, filters, cursors and the number of statements."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
@@ -10,7 +11,6 @@ import pytest
 from sqlalchemy import Engine, insert
 from sqlalchemy.orm import Session
 
-from cli import openapi
 from nac.kit.clock import utc_now
 from nac.kit.db import get_process_engine
 from nac.kit.ids import MspId
@@ -128,12 +128,14 @@ FILTERED: Final = (
 )
 
 
-def require_orders(api: httpx.Client, path: str, described: dict[str, Any]) -> None:
-    """Check the pages in each order of the description. Null is last in both directions."""
+def require_orders(api: httpx.Client, path: str) -> None:
+    """Check the pages in each order that the list offers. Null is last in both directions."""
     whole = walk(api, path, limit=1_000)
     assert len(whole) > 1
-    [sort] = [each["schema"] for each in described["get"]["parameters"] if each["name"] == "sort"]
-    for name in {each.removeprefix("-") for each in sort["enum"]}:
+    [mistake] = api.get(path, params={"sort": "colour"}).json()["mistakes"]
+    names = re.findall(r"'-(\w+)'", mistake["detail"])
+    assert (mistake["place"], bool(names)) == ("sort", True), mistake
+    for name in names:
         up = walk(api, path, sort=name, limit=1)
         assert sorted(map(str, up)) == sorted(map(str, whole)), (path, name)
         valued = [each for each in up if each.get(name, "") is not None]
@@ -141,13 +143,10 @@ def require_orders(api: httpx.Client, path: str, described: dict[str, Any]) -> N
             assert [each[name] for each in valued] == sorted(each[name] for each in valued), (path, name)
         nulls = up[len(valued) :]
         assert up == [*valued, *nulls], (path, name)
-        assert walk(api, path, sort=f"-{name}", limit=1) == [*valued[::-1], *nulls[::-1]], (path, name)
-    refused = api.get(path, params={"sort": "colour"})
-    assert (refused.status_code, error_paths(refused)) == (422, ["sort"])
+        assert walk(api, path, sort=f"-{name}") == [*valued[::-1], *nulls[::-1]], (path, name)
 
 
 def test_lists_are_paged_in_each_order_and_filtered(api: httpx.Client, alpha: Certified) -> None:
-    paths = openapi.description()["paths"]
     for path, rows in MADE.items():
         costs = []
         for row in rows:
@@ -157,7 +156,7 @@ def test_lists_are_paged_in_each_order_and_filtered(api: httpx.Client, alpha: Ce
             costs.append(sum("UPDATE api_tokens" not in each for each in statements))
         # The number of statements does not grow with the list, except with feeds, of which a tenant has few.
         assert costs[0] == costs[-1] or path.endswith("/feeds"), (path, costs)
-        require_orders(api, path, paths[path.replace("alpha", "{tenant}").replace("acme", "{msp}")])
+        require_orders(api, path)
     [backup] = api.get(f"{ALPHA}/tokens", params={"text": "backup"}).json()["items"]
     for change in (
         api.patch(f"{ALPHA}/users/ann", json={"disabled": True}),
@@ -180,11 +179,6 @@ def test_nulls_sort_last_in_both_directions(api: httpx.Client) -> None:
         created(api.post(f"{ALPHA}/nases", json=given))
     for sort, wanted in (("address", addresses[1::-1]), ("-address", addresses[:2])):
         assert [each["address"] for each in walk(api, f"{ALPHA}/nases", sort=sort)] == [*wanted, None, None]
-
-
-def test_unknown_order_lists_the_valid_ones(api: httpx.Client) -> None:
-    [mistake] = api.get(f"{ALPHA}/endpoints", params={"sort": "owner"}).json()["mistakes"]
-    assert (mistake["place"], "'-created_at'" in mistake["detail"]) == ("sort", True)
 
 
 def test_cursor_of_another_order_is_rejected(api: httpx.Client) -> None:
