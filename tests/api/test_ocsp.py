@@ -38,11 +38,9 @@ from nac.certificates.service import (
 )
 from nac.certificates.status_lookup import StatusLookup
 from nac.kit.clock import utc_now
-from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.db import TenantScope, session_scope
 from nac.kit.settings import Settings
 from nac.models import AuthorityIntent, CertificateAuthority, OcspSignerRow
-from nac.onboarding import tenant_purge
-from nac.tenancy.tenants import service as tenants
 from pki import der
 from pki.ocsp import MAX_CERTIFICATES, MAX_REQUEST_BYTES
 from tests.api.app_server import serve_app
@@ -241,16 +239,6 @@ def test_certificates_of_a_revoked_authority_are_not_good(
     until(lambda: asking(serial).certificate_status is OCSPCertStatus.REVOKED, "it is revoked too")
 
 
-def test_requests_for_a_purged_tenant_get_no_status(
-    app_engine: Engine, asking: OcspClient, alpha: Certified, serial: int
-):
-    assert asking(serial).certificate_status is OCSPCertStatus.GOOD
-    with session_scope(PlatformScope(), engine=app_engine) as session:
-        for carry_out in (tenants.delete_tenant, tenant_purge.purge_tenant):
-            carry_out(session, actor=ACTOR, tenant_id=alpha.tenant_id)
-    until(lambda: asking(serial).response_status is OCSPResponseStatus.UNAUTHORIZED, "the kept answer is gone")
-
-
 def test_retired_authority_still_answers(app_engine: Engine, asking: OcspClient, alpha: Certified, serial: int):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         session.get_one(CertificateAuthority, alpha.authorities.issuing.id).status = "retired"
@@ -372,16 +360,11 @@ def test_nonce_and_unknown_responses_are_not_cacheable(asking: OcspClient, alpha
         assert "etag" not in reply.headers
 
 
-def test_response_without_a_nonce_is_signed_once(asking: OcspClient, alpha: Certified, serial: int):
-    asking(serial)
+def test_cached_responses_need_no_database(
+    public_app: FastAPI, monkeypatch: pytest.MonkeyPatch, asking: OcspClient, serial: int
+) -> None:
     until(lambda: asking(serial).signature == asking(serial).signature, "the answer is kept")
     assert asking(serial, nonce=b"a").signature != asking(serial, nonce=b"a").signature
-
-
-def test_cached_responses_need_no_database(
-    public_app: FastAPI, monkeypatch: pytest.MonkeyPatch, asking: OcspClient, alpha: Certified, serial: int
-):
-    until(lambda: asking(serial).signature == asking(serial).signature, "the answer is kept")
 
     def fail(*_: object) -> None:
         raise AssertionError("the database was asked")

@@ -118,6 +118,7 @@ def test_odd_addresses_and_headers_get_a_response(api: httpx.Client) -> None:
         (f"{ENDPOINTS}?after=%00", {}),
         (f"{ENDPOINTS}?text=%ff%fe&group=%ed%a0%80", {}),
         (f"{ENDPOINTS}/%ff%fe", {}),
+        *((f"/v1/tenants/alpha/certificates/{serial}", {}) for serial in ("01", "zz", "%00", "f" * 90, "00/download")),
         (f"{ENDPOINTS}?limit={'9' * 5000}", {}),
         (f"{ENDPOINTS}?limit=1e3", {}),
         (f"{ENDPOINTS}?limit=NaN", {}),

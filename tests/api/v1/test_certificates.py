@@ -155,17 +155,6 @@ def test_interrupted_change_is_reported_then_retried(api: httpx.Client, database
     assert again.json()["certificate"]["serial"] != made.json()["certificate"]["serial"]
 
 
-def test_unknown_serials_are_not_found(api: httpx.Client) -> None:
-    for serial in ("01", "zz", "%00", "f" * 90, "00"):
-        for answer in (
-            api.get(f"{CERTIFICATES}/{serial}"),
-            api.get(f"{CERTIFICATES}/{serial}/download"),
-            api.post(f"{CERTIFICATES}/{serial}/revoke", json={}),
-            api.post(f"{CERTIFICATES}/{serial}/renew", json={}),
-        ):
-            assert answer.status_code in (404, 422), answer.text
-
-
 _REQUEST = request_pem()
 # The API rejects JSON with half of a surrogate pair earlier.
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]))

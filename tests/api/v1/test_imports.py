@@ -85,20 +85,6 @@ def test_preview_does_not_count_invalid_rows_as_new(api: httpx.Client) -> None:
         assert (told["counts"][form]["add"], told["rows_in_all"]) == (1, 1)
 
 
-def test_file_errors_are_full_sentences(api: httpx.Client) -> None:
-    for form, text in (
-        ("endpoints", "mac,colour,mac\n"),
-        ("endpoints", "name\nPrinter\n"),
-        ("endpoints", "mac,name\n00005e005301\n00005e005302,x,y\n,z\n"),
-        ("endpoints", '{"mac": 5, "groups": "x"}\n[]\n{"colour": 1}\n{'),
-        ("nases", "name,site,behind_nat\none,nowhere,perhaps\n"),
-        ("users", "name,password,disabled\nann,,maybe\n"),
-    ):
-        told = give(api, form, text, dry_run=True).json()
-        assert told["mistakes"]
-        assert_sentences(told["mistakes"])
-
-
 def test_secrets_in_a_file_are_not_shown_or_logged(api: httpx.Client, app_engine: Engine, tenant_id: TenantId) -> None:
     answers = [give(api, "freeradius-clients", CLIENTS), give(api, "freeradius-users", USERS, dry_run=True)]
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
