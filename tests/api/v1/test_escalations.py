@@ -10,7 +10,7 @@ import httpx
 import pytest
 from sqlalchemy import Engine
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.jobs import service as jobs
 from nac.kit.db import MspScope, TenantScope, session_scope
 from nac.kit.ids import TenantId

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, func, select, update
 
 from nac.accounts.members import service as members
 from nac.accounts.people import service as people
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import PersonScope, PlatformScope, session_scope
 from nac.kit.db.base import Base
