@@ -136,12 +136,7 @@ def running_cell(database: Database, folder: Path, *, slots: int = 2, **settings
 
 
 def running_tenant(
-    cell: RunningCell,
-    engine: Engine,
-    slug: str,
-    *,
-    policy: object = _POLICY,
-    groups: Iterable[str] = (),
+    cell: RunningCell, engine: Engine, slug: str, *, policy: object = _POLICY, groups: Iterable[str] = ()
 ) -> RunningTenant:
     """A new tenant of a new MSP in this cell. By default its policy admits any valid certificate."""
     with session_scope(PlatformScope(), engine=engine) as session:

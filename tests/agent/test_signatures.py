@@ -91,11 +91,7 @@ def test_unrelated_records_write_no_row(owner, journal, alpha, nas):
 
 @pytest.mark.parametrize(
     ("change", "kept"),
-    [
-        ("require_message_authenticator = true", True),
-        ("name = 'another'", True),
-        ("address = '192.0.2.99'", False),
-    ],
+    [("require_message_authenticator = true", True), ("name = 'another'", True), ("address = '192.0.2.99'", False)],
 )
 def test_address_change_starts_over(owner, journal, alpha, nas, change, kept):
     journal.ship(seen(alpha, "unsigned", 0))
