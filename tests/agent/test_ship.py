@@ -157,13 +157,6 @@ def waiting(owner):
     ).fetchone()[0]
 
 
-def test_shipped_record_is_not_shipped_again(owner, alpha, journal):
-    journal.ship(*(auth(alpha, at=AT + n) for n in range(10)))
-    journal.ship()
-    drain(journal.shipper(AuthStream()))
-    assert count(owner, "auth_log") == 10
-
-
 def test_position_stored_by_another_wins(owner, alpha, journal):
     """This happens after a commit whose acknowledgement was lost."""
     journal.ship(auth(alpha))
@@ -222,30 +215,6 @@ def test_certificate_is_found_by_its_name(owner, alpha, journal, facts, key):
     assert owner.execute("SELECT common_name_key FROM auth_log").fetchone() == (key,)
 
 
-def sighted(owner):
-    return owner.execute(
-        "SELECT mac::text, (extract(epoch FROM last_seen_at) * 1000000)::bigint, permitted "
-        "FROM endpoint_sightings ORDER BY mac"
-    ).fetchall()
-
-
-def test_sighting_is_written_once_a_minute_or_on_a_new_verdict(owner, alpha, journal):
-    journal.ship(auth(alpha))
-    journal.ship(auth(alpha, at=AT + 30 * SECOND))
-    assert sighted(owner) == [("aa:bb:cc:dd:ee:ff", AT, True)]
-    journal.ship(auth(alpha, at=AT + 61 * SECOND))
-    assert sighted(owner) == [("aa:bb:cc:dd:ee:ff", AT + 61 * SECOND, True)]
-    journal.ship(auth(alpha, at=AT + 62 * SECOND, permitted=False))
-    assert sighted(owner) == [("aa:bb:cc:dd:ee:ff", AT + 62 * SECOND, False)]
-
-
-def test_late_sighting_does_not_lower_the_last_seen_time(owner, alpha, journal):
-    journal.ship(auth(alpha, at=AT + 600 * SECOND))
-    drain(journal.shipper(AuthStream()))
-    journal.ship(auth(alpha, at=AT, permitted=False))
-    assert sighted(owner) == [("aa:bb:cc:dd:ee:ff", AT + 600 * SECOND, True)]
-
-
 def abandoned_conversations(owner):
     return owner.execute(
         "SELECT identity, (extract(epoch FROM at) * 1000000)::bigint, method, permitted FROM auth_log "
@@ -254,23 +223,15 @@ def abandoned_conversations(owner):
 
 
 def test_unfinished_conversation_is_abandoned_after_30_seconds(owner, alpha, journal):
-    journal.ship(certificate_sent(alpha, "c1"))
-    journal.clock.now = AT + 29 * SECOND
-    journal.ship()
-    assert abandoned_conversations(owner) == []
-    journal.clock.now = AT + 30 * SECOND
-    journal.ship()
-    assert abandoned_conversations(owner) == [("anna", AT + 30 * SECOND, "eap-tls", False)]
-    journal.clock.now = AT + 300 * SECOND
-    journal.ship()
-    assert len(abandoned_conversations(owner)) == 1
-
-
-def test_abandoned_conversation_is_reported_by_its_kind(owner, alpha, journal):
-    journal.ship(msgspec.structs.replace(certificate_sent(alpha, "c1"), method="peap"))
-    journal.clock.now = AT + 30 * SECOND
-    journal.ship()
-    assert abandoned_conversations(owner) == [("anna", AT + 30 * SECOND, "peap", False)]
+    journal.ship(
+        certificate_sent(alpha, "c1"),
+        msgspec.structs.replace(certificate_sent(alpha, "c2", at=AT + SECOND, identity="bert"), method="peap"),
+    )
+    anna, bert = ("anna", AT + 30 * SECOND, "eap-tls", False), ("bert", AT + 31 * SECOND, "peap", False)
+    for seconds, rows in ((29, []), (30, [anna]), (31, [anna, bert]), (300, [anna, bert])):
+        journal.clock.now = AT + seconds * SECOND
+        journal.ship()
+        assert abandoned_conversations(owner) == rows
 
 
 def test_finished_conversation_is_not_abandoned(owner, alpha, journal):

@@ -56,12 +56,14 @@ def file_size_limit(limit):
 
 
 def test_each_start_opens_a_new_segment_with_a_header(directory, start):
-    start()
+    start().close()
     (first,) = list_segments(directory)
     assert segment_path(directory, first).read_bytes() == HEADER
     assert os.listdir(directory) == [f"{first}.journal"]
     for number in range(3):
-        append(start(), number)
+        writer = start()
+        append(writer, number)
+        writer.close()
     assert len(list_segments(directory)) == 4
     assert read_numbers(directory) == [0, 1, 2]
 

@@ -1,4 +1,4 @@
-"""From the sign-up form to a connected device with real parts: API, outbox, mail server, cell and radiusd."""
+"""New tenants with real parts: API, outbox, mail server, cell and radiusd. The next packet admits a device."""
 
 import re
 import time
@@ -7,29 +7,29 @@ from pathlib import Path
 import httpx
 import pytest
 from sqlalchemy import Engine
+from sqlalchemy.orm import Session
 
 from api.main import create_app
-from cli.demo.tools import RadiusServer, run_radclient
 from nac.accounts.api_tokens import service as tokens
 from nac.core.access.owners import Owner
 from nac.core.mail import outbox
 from nac.core.mail.mailbox import Mailbox
 from nac.kit.clock import utc_now
-from nac.kit.db import PlatformScope, TenantScope, session_scope
-from nac.kit.permissions import PermissionLevel, permissions_at
+from nac.kit.db import MspScope, PlatformScope, TenantScope, session_scope
+from nac.kit.permissions import permissions_at
 from nac.onboarding.self_tests import runner
 from nac.onboarding.trials.service import LINK_LIFETIME
-from nac.tenancy.cells import service as cells
+from nac.tenancy.msps import service as msps
 from nac.tenancy.tenants import service as tenants
-from tests.agent.cell_process import LOOPBACK, RunningCell
+from tests.agent.cell_process import LOOPBACK, RunningCell, server_of
 from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.tenancy import ACTOR
 from tests.mail.servers import mailbox_server
 from tests.postgres import Database
 from tests.trials.conftest import ANN, PASSWORD
+from tests.two_cells.mab import MAC, ask
 
 pytestmark = pytest.mark.early
-_MAC = "00:00:5e:00:53:77"
 
 
 def test_sign_up_gives_a_working_tenant_within_a_minute(
@@ -77,28 +77,34 @@ def _sign_in(browser: httpx.Client, engine: Engine, slug: str) -> None:
     with session_scope(PlatformScope(), engine=engine) as session:
         tenant_id = tenants.require_by_slug(session, slug=slug).id
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
-        held = permissions_at(PermissionLevel.TENANT)
-        token = tokens.create_token(
-            session,
-            actor=ACTOR,
-            held=held,
-            owner=Owner(tenant_id=tenant_id),
-            name="ann",
-            permissions=held,
-            expires_at=utc_now() + LINK_LIFETIME,
-        ).text
-    browser.headers["Authorization"] = f"Bearer {token}"
+        _use_token(browser, session, Owner(tenant_id=tenant_id))
+
+
+def _use_token(client: httpx.Client, session: Session, owner: Owner) -> None:
+    held = permissions_at(owner.level)
+    until = utc_now() + LINK_LIFETIME
+    given = {"actor": ACTOR, "held": held, "owner": owner, "permissions": held}
+    client.headers["Authorization"] = (
+        f"Bearer {tokens.create_token(session, name='ann', expires_at=until, **given).text}"
+    )
 
 
 def _admit_a_device(browser: httpx.Client, cell: RunningCell, engine: Engine, slug: str) -> None:
-    added = browser.post(f"/v1/tenants/{slug}/endpoints?wait=live", json={"mac": _MAC, "name": "Printer"})
+    added = browser.post(f"/v1/tenants/{slug}/endpoints?wait=live", json={"mac": MAC, "name": "Printer"})
     assert (added.status_code, added.headers["admit-live"]) == (201, "true"), added.text
     with session_scope(PlatformScope(), engine=engine) as session:
-        slot = cells.require_slot(session, tenant_id=tenants.require_by_slug(session, slug=slug).id)
-        secret = cell.signing.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)).decode()
-    server = RadiusServer(LOOPBACK, slot.auth_port, slot.acct_port, secret)
-    name = _MAC.replace(":", "")
-    request = [("User-Name", name), ("User-Password", name), ("Calling-Station-Id", _MAC), ("NAS-Identifier", "sw1")]
-    answer = run_radclient(server, "auth", request, timeout_seconds=5)
-    assert answer is not None
-    assert answer.code == "Access-Accept"
+        server = server_of(session, cell, tenants.require_by_slug(session, slug=slug).id)
+    assert [ask(server, mac) for mac in (MAC, "00:00:5e:00:53:02")] == ["Access-Accept", "Access-Reject"]
+
+
+def test_new_tenant_admits_an_approved_device_at_once(cell, database, app_engine, tmp_path):
+    settings = settings_of_public(database, tmp_path, ADMIT_MASTER_KEY_FILE=str(cell.folder / "master.key"))
+    with serve_app(create_app(settings)) as api:
+        api.timeout = 30
+        with session_scope(PlatformScope(), engine=app_engine) as session:
+            owner = Owner(msps.create_msp(session, actor=ACTOR, slug="schools").id)
+        with session_scope(MspScope(owner.msp_id), engine=app_engine) as session:
+            _use_token(api, session, owner)
+        tenant = api.post("/v1/tenants?wait=live", json={"msp": "schools", "slug": "hill-school"})
+        assert (tenant.status_code, tenant.headers["admit-live"]) == (201, "true"), tenant.text
+        _admit_a_device(api, cell, app_engine, "hill-school")
