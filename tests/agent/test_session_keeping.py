@@ -88,7 +88,8 @@ class TestSilence:
             assert found == [of_alpha, of_bravo]
 
     def test_session_that_continues_is_live_again_and_counts_once(self, owner, reports, journal):
-        journal.ship(reports.start()).ship(reports.interim(60, 10))
+        journal.ship(reports.start(), reports.interim(60, 10))
+        set_interval(owner, 60)
         later(journal, 2 * HOUR)
         assert live(owner) == []
         journal.ship(reports.interim(3 * HOUR, 30))
@@ -145,8 +146,10 @@ class TestHistory:
         assert live(owner) == [row[0] for row in sessions(owner)] == ["s2"]
 
     def test_session_presumed_ended_stays_longer(self, owner, reports, journal):
-        journal.ship(reports.start()).ship(reports.interim(60))
+        journal.ship(reports.start(), reports.interim(60))
+        set_interval(owner, 60)
         later(journal, HOUR)
+        assert live(owner) == []
         later(journal, 30 * 24 * HOUR)
         assert kept(owner) == []
         later(journal, 60 + STALE_SECONDS + 2 * PASS_SECONDS)

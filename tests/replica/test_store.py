@@ -95,25 +95,15 @@ def test_every_kind_of_record_round_trips(writer):
         batch.put_authority("/O=Alpha/CN=Alpha CA", authority)
         batch.set_meta("position", "5:9:7")
     with view_of(writer) as view:
-        assert view.slot(3) == SLOT
-        assert view.site(7, SITE) == site
-        assert view.policy(7, POLICY) == policy
+        assert (view.slot(3), view.slot(4)) == (SLOT, None)
+        assert (view.site(7, SITE), view.policy(7, POLICY)) == (site, policy)
         assert view.nas_by_identifier(7, "switch-1") == view.nas_by_address(7, b"\xc0\x00\x02\x01") == nas
         assert view.endpoint(7, "aabbccddeeff") == ENDPOINT
-        assert view.user(7, "STRASSE") == user
-        assert view.certificate(7, "ff01") == certificate
-        assert view.authority("/O=Alpha/CN=Alpha CA") == authority
-        assert view.meta("position") == "5:9:7"
-
-
-def test_keys_of_other_tenants_find_nothing(writer):
-    fill(writer)
-    with view_of(writer) as view:
-        assert view.endpoint(7, "000000000000") == ENDPOINT
-        assert view.endpoint(8, "000000000000") is None
-        assert view.endpoint(7, "000000000001") is None
-        assert view.endpoint(7, "") is None
-        assert view.slot(4) is None
+        assert (view.user(7, "STRASSE"), view.certificate(7, "ff01")) == (user, certificate)
+        assert (view.authority("/O=Alpha/CN=Alpha CA"), view.meta("position")) == (authority, "5:9:7")
+        # The keys of other tenants and devices.
+        others = ((8, "aabbccddeeff"), (7, "aabbccddeefe"), (7, ""))
+        assert [view.endpoint(*key) for key in others] == [None] * 3
 
 
 @settings(
@@ -172,14 +162,14 @@ def test_clearing_a_tenant_keeps_its_neighbours(writer):
 
 def test_clearing_a_nas_removes_both_keys(writer):
     gone, kept = NasRecord("n1", "A", SITE, ""), NasRecord("n2", "B", SITE, "")
+    address = b"\x01\x02\x03\x04"
     with writer.begin() as batch:
-        batch.put_nas(keys.by_identifier(7, "a"), gone)
-        batch.put_nas(keys.by_address(7, b"\x01\x02\x03\x04"), gone)
+        for key, nas in ((keys.by_identifier(7, "a"), gone), (keys.by_address(7, address), gone)):
+            batch.put_nas(key, nas)
         batch.put_nas(keys.by_identifier(7, "b"), kept)
         batch.clear_nases(7, {"n1"})
     with view_of(writer) as view:
-        assert view.nas_by_identifier(7, "a") is None
-        assert view.nas_by_address(7, b"\x01\x02\x03\x04") is None
+        assert view.nas_by_identifier(7, "a") is view.nas_by_address(7, address) is None
         assert view.nas_by_identifier(7, "b") == kept
 
 
