@@ -62,10 +62,12 @@ def test_session_with_an_unusable_address_holds_its_own(world, told):
 
 
 @pytest.mark.parametrize("told", ["own", None])
-def test_late_start_reclaims_its_address(world, told):
+@pytest.mark.parametrize(("minutes", "state"), [(1, "quarantined"), (4, "stock")])
+def test_late_start_reclaims_its_address(world, told, minutes, state):
     address = world.request_address(ANNA)
-    later(world, 60, times=4)
-    assert world.rows()[address] == "stock"
+    world.settle()
+    later(world, 60, times=minutes)
+    assert world.rows()[address] == state
     world.starts(ANNA, address if told else None)
     world.ship()
     assert world.rows()[address] == "leased"

@@ -56,18 +56,6 @@ def test_accept_without_a_start_expires_and_is_preferred_later(world):
     assert world.request_addresses(BEN, CLEO, ANNA) == ["10.0.0.2", "10.0.0.3", "10.0.0.1"]
 
 
-def test_address_of_another_device_is_not_returned(world):
-    given = world.request_addresses(ANNA, BEN, CLEO, DORA)
-    world.settle()
-    later(world, 60, times=2)
-    taken = world.request_address(EVE)
-    # The replica still names the previous device of the address.
-    owner = dict(zip(given, (ANNA, BEN, CLEO, DORA), strict=True))[taken]
-    assert world.request_address(owner) not in (taken, None)
-    world.settle()
-    assert world.conflicts == 0
-
-
 def test_radiusd_killed_before_its_answer_leaks_no_address(world):
     address = world.request_address(ANNA, journalled=False)
     world.start_radiusd()
@@ -76,13 +64,6 @@ def test_radiusd_killed_before_its_answer_leaks_no_address(world):
     assert world.rows()[address] == "leased"
     later(world, 60, times=2)
     assert world.rows()[address] == "stock"
-
-
-def test_restarted_radiusd_knows_what_it_assigned(world):
-    address = world.request_address(ANNA)
-    world.start_radiusd()
-    assert world.request_address(BEN) != address
-    assert world.request_address(ANNA) == address
 
 
 def test_reboot_reassigns_no_possibly_used_address(world):
@@ -176,16 +157,6 @@ def test_address_assigned_at_a_crash_is_not_reused(world):
     world.settle()
     assert world.request_address(BEN, pool="one") == "10.8.0.1"
     assert world.conflicts == 0
-
-
-def test_late_start_takes_its_address_out_of_quarantine(world):
-    address = world.request_address(ANNA)
-    world.settle()
-    later(world, 60)
-    assert world.rows()[address] == "quarantined"
-    world.starts(ANNA, address)
-    later(world, 60)
-    assert world.rows()[address] == "leased"
 
 
 def test_reserved_address_is_only_for_its_device(world, as_tenant):
