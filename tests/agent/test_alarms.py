@@ -1,4 +1,4 @@
-"""How long alarms last, the limit of their number, and alarms about dropped packets and waiting endpoints."""
+"""Duration and limit of alarms, and alarms about dropped packets and waiting endpoints."""
 
 import pytest
 

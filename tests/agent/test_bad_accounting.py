@@ -12,7 +12,7 @@ from nac.sessions.usage import USAGE_DIMENSIONS, list_usage
 from radius.agent.accounting_parser import parse_accounting
 from radius.agent.sessions import batch as session_batches
 from tests.agent.journal_records import AT, SECOND, Reports
-from tests.agent.session_rows import flags, live, sessions, usage
+from tests.agent.stored_rows import flags, live, sessions, usage
 from tests.run_depth import examples
 
 RECORDS = st.lists(

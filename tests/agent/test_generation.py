@@ -33,7 +33,7 @@ def checkout(tmp_path):
 
 
 def test_version_changes_only_with_files_of_radiusd(checkout):
-    """radiusd outlives the agent, so an upgrade must show in the version."""
+    """An upgrade must show in the version, because radiusd outlives the agent."""
     assert running_version() == checkout_version(CHECKOUT)
     versions = [checkout_version(checkout)]
     for name in (

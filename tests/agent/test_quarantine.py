@@ -19,15 +19,12 @@ from radius.agent.sessions.maintenance import SETTLED_SECONDS
 from radius.agent.sessions.merge import recall_sessions
 from radius.agent.shipping.streams import AuthStream
 from tests.agent.journal_records import AT, Reports, auth, certificate_sent, drain, later
+from tests.agent.stored_rows import count
 from tests.factories.rows import make_row
 from tests.journal.journal_contents import decode
 from tests.polling import until
 
 UNREADABLE = b"\x92\xa7unknown\x01"
-
-
-def count(owner, table):
-    return owner.execute(psycopg.sql.SQL("SELECT count(*) FROM {}").format(psycopg.sql.Identifier(table))).fetchone()[0]
 
 
 def quarantined(owner):

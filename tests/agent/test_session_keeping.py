@@ -11,7 +11,7 @@ from radius.agent.sessions import maintenance, nas_restarts
 from radius.agent.sessions.maintenance import MIN_SILENCE_SECONDS, PASS_SECONDS, SETTLED_SECONDS, STALE_SECONDS
 from radius.agent.shipping.streams import AccountingStream
 from tests.agent.journal_records import AT, SECOND, Reports, drain, later
-from tests.agent.session_rows import HOUR, flags, kept, live, sessions, usage
+from tests.agent.stored_rows import HOUR, flags, kept, live, sessions, usage
 
 # The default timeout of a tenant.
 SILENT_SECONDS = 7 * 24 * HOUR

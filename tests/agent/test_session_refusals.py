@@ -6,7 +6,7 @@ from nac.cellformat.session_class import encode_class
 from nac.kit.clock import epoch_microseconds
 from tests.agent.journal_records import AT, SECOND, accounting, auth, later
 from tests.agent.mirrored_rows import add_authority, add_certificate, add_endpoint
-from tests.agent.session_rows import live
+from tests.agent.stored_rows import live
 
 MAC = "aabbccddeeff"
 

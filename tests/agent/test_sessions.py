@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from radius.agent.sessions.merge import SESSION_UPDATES_MERGE
 from radius.agent.sessions.nas_restarts import RESTARTS_END
 from tests.agent.journal_records import Reports, accounting
-from tests.agent.session_rows import sessions
+from tests.agent.stored_rows import sessions
 from tests.run_depth import examples
 
 ENDED = ("s1", 0, 1_800, 1_800, 18_000, "User-Request", [])

@@ -17,15 +17,12 @@ from nac.kit.errors import CellTaken, Unavailable
 from radius.agent.shipping.streams import AccountingStream, AuthStream
 from tests.agent.journal_records import AT, SECOND, accounting, auth, certificate_sent, drain
 from tests.agent.shipping_process import ship_until_killed
+from tests.agent.stored_rows import count
 from tests.forked_processes import forked
 from tests.polling import PATIENCE_SECONDS, until
 from worker.jobs.logs import create_partitions
 
 pytestmark = pytest.mark.early
-
-
-def count(owner, table):
-    return owner.execute(psycopg.sql.SQL("SELECT count(*) FROM {}").format(psycopg.sql.Identifier(table))).fetchone()[0]
 
 
 def test_auth_record_becomes_a_row(owner, alpha, journal, platform):

@@ -1,9 +1,15 @@
-"""Stored sessions and usage. Times are seconds after AT."""
+"""Rows that the agent stored. Times are seconds after AT."""
+
+from psycopg import sql
 
 from tests.agent.journal_records import AT, SECOND
 
 HOUR = 3_600
 _BEGAN = AT // SECOND
+
+
+def count(owner, table):
+    return owner.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))).fetchone()[0]
 
 
 def sessions(owner):
