@@ -265,7 +265,6 @@ def test_request_waits_until_the_cell_has_applied_its_change(owner, nas, sender,
 
 
 def test_flooding_tenant_or_nas_delays_no_other(owner, make, nas, other_nas, sender, request_of):
-    """A dead NAS with two hundred requests does not delay requests to other NASes and tenants."""
     dead, bravo = own_address(), make("bravo")
     for _ in range(200):
         request_of(dead)

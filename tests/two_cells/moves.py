@@ -14,8 +14,6 @@ from tests.two_cells.mab import MAC, ask
 
 
 class MoveSteps:
-    """The steps of the operator, and the responses to the tenant's NASes."""
-
     def __init__(self, cell: RunningCell, tenant: RunningTenant) -> None:
         self.tenant = tenant
         self.sealer = cell.signing.sealer

@@ -73,7 +73,6 @@ def _self_test(browser: httpx.Client, cell: RunningCell, app_engine: Engine, wor
 
 
 def _sign_in(browser: httpx.Client, engine: Engine, slug: str) -> None:
-    """Sign in with a token of the tenant's administrator."""
     with session_scope(PlatformScope(), engine=engine) as session:
         tenant_id = tenants.require_by_slug(session, slug=slug).id
     with session_scope(TenantScope(tenant_id), engine=engine) as session:

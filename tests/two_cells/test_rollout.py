@@ -25,7 +25,6 @@ _MACS = [f"00:00:5e:00:53:{number:02x}" for number in range(12)]
 
 
 def ask_all(tenant: RunningTenant) -> set[str]:
-    """The responses to the requests of all devices."""
     tenant.wait_live()
     return {ask(tenant.server, mac) for mac in _MACS}
 

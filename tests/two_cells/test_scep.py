@@ -44,7 +44,6 @@ class Office:
         return made.token.reveal()
 
     def admits(self, device: Device) -> bool:
-        """The result of eapol_test for the device with its current certificate."""
         authorities = [
             certificate for certificate in self.scep.authorities() if certificate.issuer == certificate.subject
         ]
