@@ -1,6 +1,7 @@
-"""Generations of radiusd's files: their version, damaged certificates, and rows that cannot be configuration."""
+"""Generations of radiusd's files: version, damaged certificates, ports, and rows that cannot be configuration."""
 
 import shutil
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,13 +11,22 @@ from sqlalchemy.orm import Session
 
 from nac.kit.db import CellScope, session_scope
 from nac.kit.ids import SlotNumber
+from nac.kit.listen_addresses import bind_socket
 from nac.kit.settings import load_settings
 from nac.kit.validation import RADIUS_SECRET
 from nac.models import CertificateAuthority, Slot, Tenant
 from radius.agent.paths import CellPaths
 from radius.agent.radiusd.configuration import RenderError
 from radius.agent.radiusd.configuration_source import ConfigurationSource, SlotRow
-from radius.agent.radiusd.generation import CHECKOUT, Generations, checkout_version, running_version
+from radius.agent.radiusd.generation import (
+    CHECKOUT,
+    Generations,
+    PortTaken,
+    checkout_version,
+    free_ports,
+    require_free_ports,
+    running_version,
+)
 from radius.agent.radiusd.tls_material import TlsMaterialStore
 from tests.factories.certificates import SEALER, certify
 from tests.factories.tenancy import Platform
@@ -135,3 +145,24 @@ def test_cyclic_authorities_are_followed_once(
     with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
         chain = ConfigurationSource._chain(session, alpha.id, issuing.id)
     assert chain == [issuing.certificate_der, root.certificate_der, root.certificate_der]
+
+
+def test_port_in_use_for_ipv4_is_reported(paths: CellPaths, tmp_path: Path) -> None:
+    settings = load_settings({"ADMIT_VAR_DIR": str(tmp_path), "ADMIT_LISTEN_ADDRESS": "::"})
+    auth, acct, status = free_ports("::", 3)
+    slots = [SlotRow(SlotNumber(0), auth, acct, "assigned", None, USUAL, ())]
+    facts = Generations(settings, paths).make(slots, {}, status_port=status).facts
+    require_free_ports(facts)
+    with (
+        bind_socket("127.0.0.1", acct, socket.SOCK_DGRAM),
+        pytest.raises(PortTaken, match=rf"UDP port {acct} of 0\.0\.0\.0 is in use"),
+    ):
+        require_free_ports(facts)
+
+
+def test_free_ports_are_free_in_both_families() -> None:
+    ports = free_ports("::", 20)
+    assert len(set(ports)) == 20
+    for port in ports:
+        for address in ("127.0.0.1", "::1"):
+            bind_socket(address, port, socket.SOCK_DGRAM).close()

@@ -15,7 +15,6 @@ from cli.demo.tools import RadiusServer
 from nac.kit.listen_addresses import bind_socket
 from radius.agent.paths import CellPaths
 from radius.agent.radiusd import port_takeover, process
-from radius.agent.radiusd.generation import PortTaken, free_ports, require_free_ports
 from radius.agent.radiusd.probe import is_serving
 from radius.agent.radiusd.replacement import Radiusd
 from tests.agent.conftest import adopted_radiusd
@@ -119,23 +118,3 @@ def test_radiusd_left_midway_by_an_agent_is_ended_by_the_next(radiusd, tmp_path)
     until(lambda: after.tick() or (after.running is not None and after.running.pid != new.pid), "another one")
     assert is_served(after)
     after.stop()
-
-
-def test_port_in_use_for_ipv4_is_reported(tmp_path):
-    with adopted_radiusd(tmp_path, "::") as radiusd:
-        facts = radiusd.generation.facts
-    require_free_ports(facts)
-    port = facts.ports[1]
-    with (
-        bind_socket("127.0.0.1", port, socket.SOCK_DGRAM),
-        pytest.raises(PortTaken, match=rf"UDP port {port} of 0\.0\.0\.0 is in use"),
-    ):
-        require_free_ports(facts)
-
-
-def test_free_ports_are_free_in_both_families():
-    ports = free_ports("::", 20)
-    assert len(set(ports)) == 20
-    for port in ports:
-        for address in ("127.0.0.1", "::1"):
-            bind_socket(address, port, socket.SOCK_DGRAM).close()
