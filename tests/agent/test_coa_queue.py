@@ -10,14 +10,14 @@ from nac.logs.events import coa
 from nac.logs.events.document import to_json
 from nac.logs.events.event_values import EventTenant
 from nac.models import CoaRequest
-from radius.agent.coa.limits import (
+from radius.agent.coa.queue import MAX_TAKINGS, CoaQueue
+from radius.agent.coa.sender import (
     MAX_PER_NAS,
     MAX_PER_TENANT,
     MAX_PER_TENANT_WITH_SILENT,
     MAX_SILENT_PER_TENANT,
     ConcurrencyLimits,
 )
-from radius.agent.coa.queue import MAX_TAKINGS, CoaQueue
 from tests.agent.nas_simulator import (
     DISCONNECT_NAK,
     OpenSealer,

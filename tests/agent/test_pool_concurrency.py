@@ -16,7 +16,7 @@ from nac.kit.errors import InvalidInput
 from nac.pools.extent import MAX_ADDRESSES
 from nac.pools.service import PoolOptions, create_pool, require_pool, update_pool
 from radius.agent.accounting_parser import parse_accounting
-from radius.agent.pools import leases, sessions
+from radius.agent.pools import leases
 from tests.agent.journal_records import accounting
 from tests.factories.tenancy import ACTOR
 
@@ -97,7 +97,7 @@ def test_blocks_are_leased_assigned_and_reaped_concurrently(database, app_engine
                 address, mac = f"10.9.{(number + 1) // 256}.{(number + 1) % 256}", f"02c0{turn:08x}"
                 cursor.execute(BEGIN, (alpha.id, f"s{turn}", mac, mac, address))
                 said = parse_accounting(accounting(alpha, "Start", station=mac, Framed_IP_Address=address))
-                sessions.reclaim_addresses(cursor, cell_ids[turn % CELLS], [said], now=clock + turn * 13 * SECOND)
+                leases.reclaim_addresses(cursor, cell_ids[turn % CELLS], [said], now=clock + turn * 13 * SECOND)
                 connection.commit()  # house: allow commit -- the test's own connection
                 if turn % 3 == 0:
                     cursor.execute("UPDATE sessions SET stopped_at = now() WHERE session_id = %s", (f"s{turn - 3}",))

@@ -10,8 +10,8 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from api.main import create_app
-from nac.accounts.api_tokens import service as tokens
-from nac.core.access.owners import Owner
+from nac.accounts import api_tokens
+from nac.core.access.grants import Owner
 from nac.core.mail import outbox
 from nac.core.mail.mailbox import Mailbox
 from nac.kit.clock import utc_now
@@ -19,7 +19,7 @@ from nac.kit.db import MspScope, PlatformScope, TenantScope, session_scope
 from nac.kit.permissions import permissions_at
 from nac.onboarding.self_tests import runner
 from nac.onboarding.trials.service import LINK_LIFETIME
-from nac.tenancy.msps import service as msps
+from nac.tenancy import msps
 from nac.tenancy.tenants import service as tenants
 from tests.agent.cell_process import LOOPBACK, RunningCell, server_of
 from tests.api.app_server import serve_app, settings_of_public
@@ -84,7 +84,7 @@ def _use_token(client: httpx.Client, session: Session, owner: Owner) -> None:
     until = utc_now() + LINK_LIFETIME
     given = {"actor": ACTOR, "held": held, "owner": owner, "permissions": held}
     client.headers["Authorization"] = (
-        f"Bearer {tokens.create_token(session, name='ann', expires_at=until, **given).text}"
+        f"Bearer {api_tokens.create_token(session, name='ann', expires_at=until, **given).text}"
     )
 
 
