@@ -1,6 +1,5 @@
 """The exported wpa_supplicant file connects a device unchanged and rejects every other server."""
 
-import subprocess
 from pathlib import Path
 from uuid import UUID
 
@@ -9,8 +8,7 @@ import pytest
 from nac.certificates.supplicants import linux
 from nac.certificates.supplicants.network import IdentityFiles, SupplicantNetwork
 from pki.bundles import certificates_pem
-from tests.radius.standalone import LOOPBACK
-from tests.radius.supplicant import EapolTestResult, new_mac
+from tests.radius.supplicant import EapolTestResult, EapolTestRun
 from tests.radius.tenants import Tenant
 
 
@@ -34,18 +32,7 @@ def try_export(
     files = IdentityFiles(str(roots), str(client.chain_file), str(client.key_file))
     configuration = folder / "wpa_supplicant.conf"
     configuration.write_text(linux.render_wpa_supplicant(network, identity='lap"top', files=files))
-    mac = new_mac()
-    command = ["eapol_test", "-c", str(configuration), "-a", LOOPBACK, "-p", str(tenant.auth_port)]
-    shown = ":".join(mac[at : at + 2] for at in range(0, 12, 2))
-    done = subprocess.run(
-        [*command, "-s", tenant.secret, "-M", shown, "-t", "10"],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=60,
-        check=False,
-    )
-    return EapolTestResult(mac, done.returncode, done.stdout)
+    return EapolTestRun(tenant, configuration).run()
 
 
 @pytest.mark.parametrize("ssid", ["", 'Off"ice', "Öffice"])

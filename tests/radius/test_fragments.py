@@ -1,11 +1,10 @@
 """Long certificate chains in small fragments (RFC 5216 2.1.5).
 
-The chain has three certificates of a foreign authority, with RSA keys of 4,096 bits. The device sends its own
-certificate and those of two authorities, more than 4 kB. The tenant trusts their root.
+The authorities are foreign and have RSA keys of 4,096 bits. The device sends its own certificate and those of three
+authorities, more than 4 kB. The tenant trusts their root.
 """
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -14,11 +13,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from nac.kit.clock import utc_now
 from pki.bundles import certificates_pem
 from pki.issuance import Issuer, issue, issue_root
-from pki.keys import key_pem
+from pki.keys import generate_key, key_pem
 from pki.names import subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial
-from radius.agent.radiusd.tls_material import TenantMaterial, TlsMaterialStore
 from tests.radius.supplicant import TLS_1_2, TLS_1_3, eap_tls
 from tests.radius.tenants import ClientFiles, der
 from tests.radius.trusted_authorities import put_trusted
@@ -38,60 +36,42 @@ class Chain:
 
 
 @pytest.fixture(scope="module")
-def chain(tmp_path_factory: pytest.TempPathFactory) -> Chain:
-    return make_chain(tmp_path_factory.mktemp("chain"))
-
-
-def make_chain(folder: Path) -> Chain:
+def chain(tmp_path_factory):
     # All authorities share one key, because each key takes seconds to generate.
-    key, own_key = (rsa.generate_private_key(public_exponent=65537, key_size=4096) for _ in range(2))
-    now = utc_now()
+    key, own_key = rsa.generate_private_key(public_exponent=65537, key_size=4096), generate_key()
+    now, folder = utc_now(), tmp_path_factory.mktemp("chain")
 
-    def authority(name, path_length, issuer=None):
-        profile = replace(PROFILES["root" if issuer is None else "issuing"], path_length=path_length)
-        about = {"subject": subject_name(name, organisation="Longchain"), "now": now, "serial": random_serial()}
-        if issuer is None:
-            return Issuer(issue_root(profile, key=key, **about), key)
-        return Issuer(issue(profile, public_key=key.public_key(), issuer=issuer, **about), key)
+    def about(name):
+        return {"subject": subject_name(name, organisation="Longchain"), "now": now, "serial": random_serial()}
 
-    root = authority("Longchain Root", 2)
-    policy = authority("Longchain Policy CA", 1, root)
-    issuing = authority("Longchain Issuing CA", 0, policy)
-    certificate = issue(
-        PROFILES["eap-client-device"],
-        public_key=own_key.public_key(),
-        subject=subject_name("longchain-laptop", organisation="Longchain"),
-        issuer=issuing,
-        now=now,
-        serial=random_serial(),
-    )
+    def issuing_authority(name, path_length, issuer):
+        profile = replace(PROFILES["issuing"], path_length=path_length)
+        return Issuer(issue(profile, public_key=key.public_key(), issuer=issuer, **about(name)), key)
+
+    root = Issuer(issue_root(replace(PROFILES["root"], path_length=3), key=key, **about("Longchain Root")), key)
+    policy = issuing_authority("Longchain Policy CA", 2, root)
+    region = issuing_authority("Longchain Region CA", 1, policy)
+    issuing = issuing_authority("Longchain Issuing CA", 0, region)
+    profile = PROFILES["eap-client-device"]
+    certificate = issue(profile, public_key=own_key.public_key(), issuer=issuing, **about("longchain-laptop"))
+    sent = (certificate, issuing.certificate, region.certificate, policy.certificate)
+    assert sum(len(der(each)) for each in sent) > CHAIN_OCTETS
     chain_file, key_file = folder / "chain.pem", folder / "key.pem"
-    chain_file.write_bytes(certificates_pem([certificate, issuing.certificate, policy.certificate]))
+    chain_file.write_bytes(certificates_pem(sent))
     key_file.write_bytes(key_pem(own_key))
-    authorities = (root.certificate, policy.certificate, issuing.certificate)
+    authorities = (root.certificate, *sent[1:])
     return Chain(authorities, ClientFiles("longchain-laptop", certificate, chain_file, key_file))
 
 
 @pytest.fixture
-def trusting(cell, replica, chain):
+def trusting(cell, chain):
     """Alpha with the chain's root among its authorities, as the agent stores it."""
-    materials, alpha = TlsMaterialStore(cell.paths), cell.alpha
-    own = [der(certificate) for certificate in alpha.authorities.certificates]
-
-    def trust(*more: x509.Certificate) -> None:
-        ders = [*own, *map(der, more)]
-        materials.place(TenantMaterial(alpha.slot, ders, alpha.server.serial, lambda: alpha.server))
-
-    with replica.begin() as batch:
+    with cell.changes() as batch:
         for certificate in chain.authorities:
-            put_trusted(batch, alpha.number, certificate)
-    trust(chain.authorities[0])
-    yield alpha
-    trust()
-
-
-def test_chain_has_the_intended_length(chain):
-    assert sum(len(der(each)) for each in (chain.client.certificate, *chain.authorities[1:])) > CHAIN_OCTETS
+            put_trusted(batch, cell.alpha.number, certificate)
+    cell.trust_in_openssl(chain.authorities[0])
+    yield cell.alpha
+    cell.trust_in_openssl()
 
 
 @both_versions
