@@ -83,21 +83,6 @@ def test_random_octets_are_parsed_or_unreadable(octets):
         return
 
 
-# The parser warns of invalid serial numbers. radiusd's log may contain the warning.
-@pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
-@fuzz
-@given(data=st.data())
-def test_changed_certificate_is_parsed_or_unreadable(cell, data):
-    changed = bytearray(tenants.der(cell.alpha.clients["laptop"].certificate))
-    for _ in range(data.draw(st.integers(1, 4))):
-        changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
-    try:
-        found = certificate_attributes(bytes(changed))
-    except CertificateUnreadable:
-        return
-    assert all(values and all(isinstance(value, str) and value for value in values) for values in found.values())
-
-
 @pytest.mark.parametrize("name", [b"\xa3\x00", b"\xa5\x03\x0c\x01x", b"\x84\x03abc", b"\x87\x03abc", b"\x88\x01\x80"])
 def test_rare_alternative_names_are_parsed_or_unreadable(cell, name):
     """`x400Address`, ediPartyName, directoryName, an IP address of three octets, and a truncated registered ID."""
