@@ -3,8 +3,8 @@
 import pytest
 
 from nac.kit.radius_packet import ACCESS_CHALLENGE, ACCESS_REJECT, NAS_IDENTIFIER, encode_attribute
-from radius.agent.radiusd.memory import HALF_OPEN_BYTES, get_process_memory
-from tests.radius.devices import UNTIL_OUR_CERTIFICATE, VERSIONS, Device
+from radius.agent.radiusd.memory import get_process_memory
+from tests.radius.devices import VERSIONS, Device
 from tests.radius.standalone import Plan, running_cell
 from tests.radius.tunnel import GTC, IDENTITY, PEAP, RESPONSE, TTLS, Tunnel, eap
 
@@ -86,31 +86,3 @@ def test_conversations_of_other_nases_and_tenants_survive(cell):
     assert cell.decision(mac=begun[MOST].mac).reason == "too-many-conversations"
     assert "admit: conversations-full slot=0 source=127.0.0.1" in cell.log()
     Device(cell.bravo.clients["laptop"], VERSIONS[1]).visit(cell.bravo, vlan="10")
-
-
-@pytest.fixture(scope="module", params=[VERSIONS, pytest.param(VERSIONS[::-1], marks=pytest.mark.long)])
-def large_cell(request):
-    """A cell of the usual size, and the TLS versions to measure at alpha and bravo."""
-    with running_cell(Plan()) as cell:
-        yield cell, dict(zip(("alpha", "bravo"), request.param, strict=True))
-
-
-@pytest.mark.parametrize("slug", ["alpha", "bravo"])
-def test_half_open_handshake_memory_is_within_its_estimate(large_cell, slug):
-    """A cell's limit is computed from the memory of a half-open handshake.
-
-    radiusd chooses alpha's certificate for each session. Bravo's certificate is in its configuration.
-    """
-    cell, versions = large_cell
-    tenant, count = cell.tenants[slug], 150
-    device = Device(tenant.clients["laptop"], versions[slug])
-
-    def leave_half_open(conversations):
-        for _ in range(conversations):
-            device.abandon(tenant, rounds=UNTIL_OUR_CERTIFICATE)
-        return get_process_memory(cell.running.pid).anonymous_bytes
-
-    # The first handshakes allocate memory that later handshakes reuse.
-    before = leave_half_open(20)
-    each = (leave_half_open(count) - before) / count
-    assert 0.5 * HALF_OPEN_BYTES < each < 1.5 * HALF_OPEN_BYTES

@@ -18,7 +18,8 @@ SWITCH = (NAS_IDENTIFIER, "switch-limits")
 
 @pytest.fixture(autouse=True)
 def limited(cell):
-    cell.set_slot(failure_limit=LIMIT)
+    for tenant in cell.tenants.values():
+        cell.set_slot(tenant, failure_limit=LIMIT)
 
 
 def ask(cell, mac, *, nas=SWITCH):

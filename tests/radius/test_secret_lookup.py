@@ -70,19 +70,16 @@ def recorded_request(tenant: Tenant, secret: str) -> bytes:
     return packet.make_access_request(9, os.urandom(16), attributes, secret.encode(), password)
 
 
-def is_answered_unsigned(cell: StandaloneCell, secret: str, more: bytes = b"", *, address: str = LEGACY) -> bool:
-    """Whether a request without Message-Authenticator is accepted."""
-    attributes, password = mab(cell.alpha.mac(PRINTER))
-    return ask_unsigned(cell, secret, attributes + more, password, address=address) == ACCESS_ACCEPT
-
-
 def ask_unsigned(
-    cell: StandaloneCell, secret: str, attributes: bytes, password: bytes | None, *, address: str = LEGACY
+    cell: StandaloneCell, secret: str, *more: bytes, password: bool = True, address: str = LEGACY, seconds: float = 2
 ) -> int | None:
-    """The code of the response, None for silence."""
+    """The code of the response to a request without Message-Authenticator. None means silence."""
     key = secret.encode()
-    request = without_signature(packet.make_access_request(1, os.urandom(16), attributes, key, password))
-    reply = Nas(cell.alpha, address, secret).exchange(request, seconds=2 if address == LEGACY else SILENCE_SECONDS)
+    attributes, hidden = mab(cell.alpha.mac(PRINTER))
+    attributes = b"".join((attributes, *more))
+    signed = packet.make_access_request(1, os.urandom(16), attributes, key, hidden if password else None)
+    request = without_signature(signed)
+    reply = Nas(cell.alpha, address, secret).exchange(request, seconds=seconds)
     return None if reply is None else packet.parse_response(reply, request, key).code
 
 
@@ -155,18 +152,17 @@ def test_new_radiusd_knows_which_nases_have_changed(cell):
 
 
 def test_unsigned_request_proves_its_secret_by_its_password(cell):
-    assert is_answered_unsigned(cell, cell.alpha.secret)
+    assert ask_unsigned(cell, cell.alpha.secret) == ACCESS_ACCEPT
     next_second()
-    assert is_answered_unsigned(cell, NEW)
+    assert ask_unsigned(cell, NEW) == ACCESS_ACCEPT
     assert [record.signature for record in cell.decisions()] == [("unsigned", LEGACY)] * 2
     assert [record.proof[1] for record in cell.decisions()] == ["old", "new"]
     next_second()
-    assert not is_answered_unsigned(cell, WRONG)
+    assert ask_unsigned(cell, WRONG, seconds=SILENCE_SECONDS) is None
     next_second()
     # CHAP proves no secret. radiusd answers with the last proven secret.
     chap = joined([(CHAP_PASSWORD, bytes(17)), (CHAP_CHALLENGE, bytes(16))])
-    attributes, _ = mab(cell.alpha.mac(PRINTER))
-    assert ask_unsigned(cell, NEW, attributes + chap, None) == ACCESS_REJECT
+    assert ask_unsigned(cell, NEW, chap, password=False) == ACCESS_REJECT
 
 
 @pytest.mark.parametrize(
@@ -176,7 +172,7 @@ def test_unsigned_request_proves_its_secret_by_its_password(cell):
 )
 def test_unsigned_request_is_not_a_wrong_secret(cell, address, more):
     follower = LogFollower(cell.paths.radiusd_log, Counter())
-    assert not is_answered_unsigned(cell, cell.alpha.secret, more, address=address)
+    assert ask_unsigned(cell, cell.alpha.secret, more, address=address, seconds=SILENCE_SECONDS) is None
     follower.poll()
     assert follower.take("unsigned") == {(cell.alpha.slot, address)}
     assert follower.take("wrong_secret") == set()
