@@ -224,11 +224,9 @@ class Tenant:
         self._fill_users(batch, sealer)
         for name, client in self.clients.items():
             if name != "unknown":
-                batch.put_certificate(self.number, client.serial, self.certificate_record(name))
-
-    def certificate_record(self, name: str, *, status: str = "") -> CertificateRecord:
-        usual, reason = _STATUS.get(name, ("valid", ""))
-        return CertificateRecord(str(uuid.uuid4()), status or usual, "eap-client-device", name, reason)
+                status, reason = _STATUS.get(name, ("valid", ""))
+                record = CertificateRecord(str(uuid.uuid4()), status, "eap-client-device", name, reason)
+                batch.put_certificate(self.number, client.serial, record)
 
     def _fill_endpoints(self, batch: WriteBatch) -> None:
         yesterday = int((self.authorities.now - timedelta(days=1)).timestamp())

@@ -16,7 +16,7 @@ def cell_and_versions(request):
 
 @pytest.mark.parametrize("slug", ["alpha", "bravo"])
 def test_half_open_handshake_memory_is_within_its_estimate(cell_and_versions, slug):
-    """radiusd chooses alpha's certificate for each session. Bravo's certificate is in its configuration."""
+    """`radiusd` chooses alpha's certificate for each session. Bravo's certificate is in its configuration."""
     cell, versions = cell_and_versions
     tenant, count = cell.tenants[slug], 150
     device = Device(tenant.clients["laptop"], versions[slug])
