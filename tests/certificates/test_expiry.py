@@ -45,7 +45,7 @@ def _warn(engine: Engine, tenant: Certified, days: float = 0) -> list[tuple[str,
     return [(warning.subject.kind, warning.subject.serial, warning.days) for warning in warnings]
 
 
-def test_each_expiry_window_warns_once(app_engine: Engine, alpha: Certified, issue: Any) -> None:
+def test_each_expiry_window_warns_once(app_engine, alpha, issue):
     serial = issue(61)
     seen = [
         (day, _warn(app_engine, alpha, day), _warn(app_engine, alpha, day)) for day in (0, 1, 2, 31, 47, 54, 60, 62)
@@ -63,20 +63,18 @@ def test_each_expiry_window_warns_once(app_engine: Engine, alpha: Certified, iss
     ]
 
 
-def test_late_check_warns_only_of_the_nearest_window(app_engine: Engine, alpha: Certified, issue: Any) -> None:
+def test_late_check_warns_only_of_the_nearest_window(app_engine, alpha, issue):
     serial = issue(5)
     assert _warn(app_engine, alpha) == [("client", serial, 7)]
 
 
-def test_warning_from_a_fast_clock_is_repeated_when_due(app_engine: Engine, alpha: Certified, issue: Any) -> None:
+def test_warning_from_a_fast_clock_is_repeated_when_due(app_engine, alpha, issue):
     serial = issue(61)
     given = [(day, [days for _, _, days in _warn(app_engine, alpha, day)]) for day in (40, 1, 31, 32)]
     assert given == [(40, [30]), (1, [60]), (31, [30]), (32, [])], serial
 
 
-def test_replaced_revoked_and_short_lived_certs_are_not_warned(
-    app_engine: Engine, alpha: Certified, issue: Any
-) -> None:
+def test_replaced_revoked_and_short_lived_certs_are_not_warned(app_engine, alpha, issue):
     issue(10, "renewed")
     issue(300, "renewed")
     gone = issue(10, "gone")
@@ -89,9 +87,7 @@ def test_replaced_revoked_and_short_lived_certs_are_not_warned(
     assert [days for _, _, days in _warn(app_engine, alpha, 5.5)] == [1, 7]
 
 
-def test_warning_names_authorities_and_counts_clients(
-    app_engine: Engine, alpha: Certified, bravo: Certified, issue: Any
-) -> None:
+def test_warning_names_authorities_and_counts_clients(app_engine, alpha, bravo, issue):
     for number in range(3):
         issue(59, f"laptop {number}")
     _warn(app_engine, alpha)
@@ -111,9 +107,7 @@ def test_warning_names_authorities_and_counts_clients(
         assert session.scalar(select(func.count()).select_from(ExpiryWarning)) == 0
 
 
-def test_dashboard_shows_expiry_counts_and_lists(
-    app_engine: Engine, alpha: Certified, bravo: Certified, issue: Any
-) -> None:
+def test_dashboard_shows_expiry_counts_and_lists(app_engine, alpha, bravo, issue):
     serials = [issue(days) for days in (0.5, 6, 13, 29, 59, 61)]
     server = alpha.authorities.server
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:

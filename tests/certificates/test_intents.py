@@ -46,9 +46,9 @@ from tests.certificates.signing_crashes import (
 )
 from tests.enrolment.conftest import make_secret, request
 from tests.factories.certificates import SEALER, SIGNING, Certified
-from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.factories.tenancy import ACTOR, make_tenant
 from tests.polling import until
-from tests.postgres import Database, Engines
+from tests.postgres import Engines
 
 _MAC = "00:11:22:33:44:55"
 
@@ -143,9 +143,7 @@ def listed(engine: Engine, of: Certified) -> tuple[int, list[str]]:
     return number, [entry.serial_number.to_bytes(16).hex() for entry in crl]
 
 
-def test_certificate_of_a_killed_process_is_never_good(
-    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, database: Database, alpha: Certified
-) -> None:
+def test_certificate_of_a_killed_process_is_never_good(app_engine, worker_engine, owner_engine, database, alpha):
     publish(worker_engine, alpha, alpha.now)
     dies_signing(database.app_url, issue(alpha))
     ((serial, status),) = statuses(app_engine, alpha).items()
@@ -173,7 +171,7 @@ def left_behind(engines: Engines) -> Iterator[None]:
 
 @pytest.mark.usefixtures("left_behind")
 @pytest.mark.parametrize("fault", [cut_connections, kill_postgres])
-def test_failed_second_commit_can_be_retried(lasting_engine, owner_engine, database, alpha, fault) -> None:
+def test_failed_second_commit_can_be_retried(lasting_engine, owner_engine, database, alpha, fault):
     secret = make_secret(lasting_engine, alpha)
     with pytest.raises(DatabaseUnavailable):
         enrol(lasting_engine, alpha, secret, request("laptop"), signing_with_callback(lambda: fault(database)))
@@ -183,9 +181,7 @@ def test_failed_second_commit_can_be_retried(lasting_engine, owner_engine, datab
     assert statuses(lasting_engine, alpha) == {lost: "abandoned", found: "valid"}
 
 
-def test_secret_of_a_killed_process_is_reusable_once_later(
-    app_engine: Engine, owner_engine: Engine, database: Database, alpha: Certified
-) -> None:
+def test_secret_of_a_killed_process_is_reusable_once_later(app_engine, owner_engine, database, alpha):
     secret, asked = make_secret(app_engine, alpha), request("laptop")
     dies_signing(database.app_url, lambda engine, signing: enrol(engine, alpha, secret, asked, signing))
     # The signing process may still be running.
@@ -202,9 +198,7 @@ def test_secret_of_a_killed_process_is_reusable_once_later(
         enrol(app_engine, alpha, secret, request("laptop"))
 
 
-def test_secret_reused_during_signing_gets_no_certificate(
-    app_engine: Engine, owner_engine: Engine, alpha: Certified
-) -> None:
+def test_secret_reused_during_signing_gets_no_certificate(app_engine, owner_engine, alpha):
     secret, asked = make_secret(app_engine, alpha), request("laptop")
     with ThreadPoolExecutor(1) as pool, owner_engine.connect() as connection:
         others: list[Future[str]] = []
@@ -221,9 +215,7 @@ def test_secret_reused_during_signing_gets_no_certificate(
     assert statuses(app_engine, alpha) == {found: "valid"}
 
 
-def test_worker_releases_the_use_of_a_secret(
-    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, database: Database, alpha: Certified
-) -> None:
+def test_worker_releases_the_use_of_a_secret(app_engine, worker_engine, owner_engine, database, alpha):
     secret = make_secret(app_engine, alpha)
     dies_signing(database.app_url, lambda engine, signing: enrol(engine, alpha, secret, request("x"), signing))
     assert uses(app_engine, alpha) == 1
@@ -232,9 +224,7 @@ def test_worker_releases_the_use_of_a_secret(
     assert uses(app_engine, alpha) == 0
 
 
-def test_key_of_a_lost_request_is_certified_on_a_later_retry(
-    app_engine: Engine, owner_engine: Engine, database: Database, alpha: Certified
-) -> None:
+def test_key_of_a_lost_request_is_certified_on_a_later_retry(app_engine, owner_engine, database, alpha):
     secret, asked = make_secret(app_engine, alpha, uses=5), request("laptop")
     dies_signing(database.app_url, lambda engine, signing: enrol(engine, alpha, secret, asked, signing))
     with pytest.raises(DuplicateKey):
@@ -246,9 +236,7 @@ def test_key_of_a_lost_request_is_certified_on_a_later_retry(
     assert statuses(app_engine, alpha)[found] == "valid"
 
 
-def test_late_signature_is_discarded(
-    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, alpha: Certified
-) -> None:
+def test_late_signature_is_discarded(app_engine, worker_engine, owner_engine, alpha):
     scope, key = TenantScope(alpha.tenant_id), generate_key().public_key()
     with session_scope(scope, engine=app_engine) as session:
         reserved = alpha.reserve(session)
@@ -262,9 +250,7 @@ def test_late_signature_is_discarded(
     assert statuses(app_engine, alpha) == {reserved.serial.hex(): "abandoned"}
 
 
-def test_signing_in_progress_is_never_interrupted(
-    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, alpha: Certified
-) -> None:
+def test_signing_in_progress_is_never_interrupted(app_engine, worker_engine, owner_engine, alpha):
     settled: list[intents.AbandonedIntents] = []
 
     def meanwhile() -> None:
@@ -280,7 +266,7 @@ def test_signing_in_progress_is_never_interrupted(
     assert statuses(app_engine, alpha) == {reserved.serial.hex(): "valid"}
 
 
-def test_rejected_request_leaves_no_intent_and_keeps_the_secret(app_engine: Engine, alpha: Certified) -> None:
+def test_rejected_request_leaves_no_intent_and_keeps_the_secret(app_engine, alpha):
     secret = make_secret(app_engine, alpha)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         session.execute(update(CertificateAuthority).values(key_sealed=b"damaged"))
@@ -289,7 +275,7 @@ def test_rejected_request_leaves_no_intent_and_keeps_the_secret(app_engine: Engi
     assert (statuses(app_engine, alpha), uses(app_engine, alpha)) == ({}, 0)
 
 
-def test_revoking_a_device_cancels_intents_before_deletion(app_engine: Engine, alpha: Certified) -> None:
+def test_revoking_a_device_cancels_intents_before_deletion(app_engine, alpha):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         endpoint = endpoints.create_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac=_MAC)
         reserved = alpha.reserve(session, endpoint_id=endpoint.id)
@@ -302,9 +288,7 @@ def test_revoking_a_device_cancels_intents_before_deletion(app_engine: Engine, a
     assert statuses(app_engine, alpha) == {reserved.serial.hex(): "abandoned"}
 
 
-def test_lost_crl_leaves_a_gap_in_the_numbers(
-    app_engine: Engine, worker_engine: Engine, database: Database, alpha: Certified
-) -> None:
+def test_lost_crl_leaves_a_gap_in_the_numbers(app_engine, worker_engine, database, alpha):
     # The first signature is for the certificate of the OCSP signer, the second for the CRL.
     dies_signing(database.worker_url, lambda engine, signing: publish(engine, alpha, alpha.now, signing=signing), at=2)
     # PostgreSQL keeps a killed process's lock until it detects the kill.
@@ -327,9 +311,7 @@ def test_lost_crl_leaves_a_gap_in_the_numbers(
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])
-def test_rollover_completes_an_interrupted_hierarchy(
-    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, database: Database, platform: Platform, at: int
-) -> None:
+def test_rollover_completes_an_interrupted_hierarchy(app_engine, worker_engine, owner_engine, database, platform, at):
     """The process is killed at the signature of the root, of the issuing authority or of the server certificate."""
     tenant_id = make_tenant(app_engine, platform, "late").id
     now = utc_now()
@@ -361,9 +343,7 @@ def test_rollover_completes_an_interrupted_hierarchy(
     assert all(row.abandoned_at is not None for row in open_)
 
 
-def test_abandoned_authority_is_not_signed(
-    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, alpha: Certified
-) -> None:
+def test_abandoned_authority_is_not_signed(app_engine, worker_engine, owner_engine, alpha):
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
         plan = rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING)
@@ -377,9 +357,7 @@ def test_abandoned_authority_is_not_signed(
 
 
 @pytest.mark.parametrize("at", [2, 4])
-def test_interrupted_root_rollover_recovers(
-    app_engine: Engine, worker_engine: Engine, database: Database, alpha: Certified, at: int
-) -> None:
+def test_interrupted_root_rollover_recovers(app_engine, worker_engine, database, alpha, at):
     """The process is killed at the signature of the cross-certificate or of the server certificate."""
     scope = TenantScope(alpha.tenant_id)
 

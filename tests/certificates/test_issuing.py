@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
-from sqlalchemy import Engine, event, select
+from sqlalchemy import event, select
 
 from nac.certificates.errors import CertificateNotFound, CertificateRefused, CertificateStatusConflict
 from nac.certificates.service import (
@@ -26,16 +26,14 @@ from nac.models import AuditEntry, Certificate
 from pki.keys import generate_key, is_same_public_key
 from pki.names import San, read_sans
 from tests.factories.certificates import SEALER, SIGNING, Certified
-from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.factories.tenancy import ACTOR, make_tenant
 from tests.pki.openssl import openssl, verify
 from tests.statements import counted
 
 _DAY = timedelta(days=1)
 
 
-def test_client_certificate_verifies_and_key_is_returned_once(
-    app_engine: Engine, alpha: Certified, tmp_path: Path
-) -> None:
+def test_client_certificate_verifies_and_key_is_returned_once(app_engine, alpha, tmp_path):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issued = alpha.issue(session, sans=[San("dns", "laptop1.alpha.example")])
         row = require_by_serial(session, tenant_id=alpha.tenant_id, serial=issued.serial.hex())
@@ -63,7 +61,7 @@ def pkcs12_as_pem(bundle: bytes, folder: Path) -> bytes:
     return shown.stdout
 
 
-def test_csr_key_is_certified_and_no_key_is_returned(app_engine: Engine, alpha: Certified) -> None:
+def test_csr_key_is_certified_and_no_key_is_returned(app_engine, alpha):
     key = generate_key()
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issued = alpha.issue(session, public_key=key.public_key(), profile="eap-client-user", common_name="eve")
@@ -74,7 +72,7 @@ def test_csr_key_is_certified_and_no_key_is_returned(app_engine: Engine, alpha: 
         build_pkcs12_file(issued, password="correct horse")
 
 
-def test_expired_and_future_certificates_can_be_issued(app_engine: Engine, alpha: Certified) -> None:
+def test_expired_and_future_certificates_can_be_issued(app_engine, alpha):
     now = alpha.now
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         expired = alpha.issue(session, not_before=now - 2 * _DAY, not_after=now - _DAY)
@@ -83,7 +81,7 @@ def test_expired_and_future_certificates_can_be_issued(app_engine: Engine, alpha
     assert future.certificate.not_valid_before_utc > now
 
 
-def test_reservation_survives_its_transaction_and_signs_once(app_engine: Engine, alpha: Certified) -> None:
+def test_reservation_survives_its_transaction_and_signs_once(app_engine, alpha):
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
         reserved = alpha.reserve(session, common_name="printer", sans=[San("uri", "urn:x:1")])
@@ -106,7 +104,7 @@ def test_reservation_survives_its_transaction_and_signs_once(app_engine: Engine,
         sign_certificate(session, reserved, actor=ACTOR, public_key=key.public_key(), signing=SIGNING, now=alpha.now)
 
 
-def test_reservation_that_was_rolled_back_cannot_be_signed(app_engine: Engine, alpha: Certified) -> None:
+def test_reservation_that_was_rolled_back_cannot_be_signed(app_engine, alpha):
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
         reserved = alpha.reserve(session)
@@ -117,7 +115,7 @@ def test_reservation_that_was_rolled_back_cannot_be_signed(app_engine: Engine, a
         )
 
 
-def test_rejected_request_leaves_no_row(app_engine: Engine, alpha: Certified) -> None:
+def test_rejected_request_leaves_no_row(app_engine, alpha):
     refused = [
         {"common_name": "a\nb"},
         {"common_name": ""},
@@ -137,7 +135,7 @@ def test_rejected_request_leaves_no_row(app_engine: Engine, alpha: Certified) ->
         assert session.scalars(select(Certificate.profile)).all() == ["eap-server"]
 
 
-def test_tenant_without_authorities_gets_an_error(app_engine: Engine, platform: Platform, alpha: Certified) -> None:
+def test_tenant_without_authorities_gets_an_error(app_engine, platform, alpha):
     bare = Certified(make_tenant(app_engine, platform, "bare").id, alpha.authorities, alpha.now)
     with (
         session_scope(TenantScope(bare.tenant_id), engine=app_engine) as session,
@@ -146,7 +144,7 @@ def test_tenant_without_authorities_gets_an_error(app_engine: Engine, platform: 
         bare.issue(session)
 
 
-def test_wrong_master_key_signs_nothing(app_engine: Engine, alpha: Certified) -> None:
+def test_wrong_master_key_signs_nothing(app_engine, alpha):
     with (
         pytest.raises(SealedForAnotherKey),
         session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session,
@@ -154,7 +152,7 @@ def test_wrong_master_key_signs_nothing(app_engine: Engine, alpha: Certified) ->
         alpha.issue(session, signing=replace(SIGNING, sealer=Sealer(RawKey(bytes(32)))))
 
 
-def test_endpoint_of_another_tenant_is_rejected(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
+def test_endpoint_of_another_tenant_is_rejected(app_engine, alpha, bravo):
     with session_scope(TenantScope(bravo.tenant_id), engine=app_engine) as session:
         foreign = endpoints.create_endpoint(session, actor=ACTOR, tenant_id=bravo.tenant_id, mac="00:11:22:33:44:55").id
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -170,7 +168,7 @@ def test_endpoint_of_another_tenant_is_rejected(app_engine: Engine, alpha: Certi
             alpha.issue(session, endpoint_id=endpoint_id)
 
 
-def test_audit_log_has_the_certificate_and_no_key(app_engine: Engine, alpha: Certified) -> None:
+def test_audit_log_has_the_certificate_and_no_key(app_engine, alpha):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issued = alpha.issue(session, sans=[San("dns", "laptop1.alpha.example")])
         entry = session.scalars(select(AuditEntry).order_by(AuditEntry.id.desc()).limit(1)).one()
@@ -180,9 +178,7 @@ def test_audit_log_has_the_certificate_and_no_key(app_engine: Engine, alpha: Cer
     assert set(entry.after) == {"profile", "subject", "names", "not_before", "not_after", "authority"}
 
 
-def test_chain_of_another_tenant_does_not_verify(
-    app_engine: Engine, alpha: Certified, bravo: Certified, tmp_path: Path
-) -> None:
+def test_chain_of_another_tenant_does_not_verify(app_engine, alpha, bravo, tmp_path):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         own = build_pem_files(alpha.issue(session))
     with session_scope(TenantScope(bravo.tenant_id), engine=app_engine) as session:
@@ -193,9 +189,7 @@ def test_chain_of_another_tenant_does_not_verify(
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_server_and_client_accept_each_other_in_tls(
-    app_engine: Engine, alpha: Certified, tmp_path: Path, version: ssl.TLSVersion
-) -> None:
+def test_server_and_client_accept_each_other_in_tls(app_engine, alpha, tmp_path, version):
     server_row = alpha.authorities.server
     assert server_row.key_sealed is not None
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -237,7 +231,7 @@ def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> tup
     return certificate["subject"]
 
 
-def test_certificate_takes_ten_statements_in_two_transactions(app_engine: Engine, alpha: Certified) -> None:
+def test_certificate_takes_ten_statements_in_two_transactions(app_engine, alpha):
     commits = Mock()
     event.listen(app_engine, "commit", commits)
     with counted(app_engine) as statements, session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:

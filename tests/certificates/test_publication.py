@@ -1,7 +1,6 @@
 """CRLs and OCSP signers, created from a real database and verified by openssl."""
 
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -30,9 +29,8 @@ from nac.models import AuditEntry, Certificate, CertificateAuthority, OcspSigner
 from pki.revocation import Revocation
 from pki.serials import serial_bytes
 from tests.factories.certificates import SIGNING, Certified, certify
-from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.factories.tenancy import ACTOR, make_tenant
 from tests.pki.openssl import answer, openssl
-from tests.postgres import Database
 
 _DAY = timedelta(days=1)
 _SECONDS = timedelta(seconds=5)
@@ -98,7 +96,7 @@ def _serials(crl: x509.CertificateRevocationList) -> set[str]:
     return {entry.serial_number.to_bytes(16).hex() for entry in crl}
 
 
-def test_new_tenant_publishes_crls_for_root_and_issuing_ca(publisher: Publisher, alpha: Certified) -> None:
+def test_new_tenant_publishes_crls_for_root_and_issuing_ca(publisher, alpha):
     assert publisher.turn(alpha.now) == [publication.PublicationResult(True, True)] * 2
     for authority in (alpha.authorities.root, alpha.authorities.issuing):
         crl = publisher.crl(authority)
@@ -110,7 +108,7 @@ def test_new_tenant_publishes_crls_for_root_and_issuing_ca(publisher: Publisher,
     assert publisher.turn(alpha.now + _SECONDS) == []
 
 
-def test_signer_is_short_lived_with_ocsp_no_check(publisher: Publisher, alpha: Certified) -> None:
+def test_signer_is_short_lived_with_ocsp_no_check(publisher, alpha):
     publisher.turn(alpha.now)
     issuing = alpha.authorities.issuing
     (row,) = publisher.signers(issuing)
@@ -125,7 +123,7 @@ def test_signer_is_short_lived_with_ocsp_no_check(publisher: Publisher, alpha: C
     assert signer.not_valid_after_utc - alpha.now <= timedelta(days=14)
 
 
-def test_signer_is_renewed_at_half_life_and_old_one_still_works(publisher: Publisher, alpha: Certified) -> None:
+def test_signer_is_renewed_at_half_life_and_old_one_still_works(publisher, alpha):
     issuing = alpha.authorities.issuing
     publisher.turn(alpha.now)
     publisher.turn(alpha.now + 6 * _DAY)
@@ -136,7 +134,7 @@ def test_signer_is_renewed_at_half_life_and_old_one_still_works(publisher: Publi
     assert [row.not_after > alpha.now + 16 * _DAY for row in publisher.signers(issuing)] == [True, True]
 
 
-def test_signer_has_the_lifetime_the_tenant_chose(app_engine: Engine, publisher: Publisher, alpha: Certified) -> None:
+def test_signer_has_the_lifetime_the_tenant_chose(app_engine, publisher, alpha):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         update_profile(
             session, actor=ACTOR, tenant_id=alpha.tenant_id, name="ocsp-signer", choice={"validity_days": 60}
@@ -146,7 +144,7 @@ def test_signer_has_the_lifetime_the_tenant_chose(app_engine: Engine, publisher:
     assert row.not_after == alpha.now.replace(microsecond=0) + 60 * _DAY
 
 
-def test_signer_of_an_expiring_authority_is_not_renewed(publisher: Publisher, alpha: Certified) -> None:
+def test_signer_of_an_expiring_authority_is_not_renewed(publisher, alpha):
     issuing = alpha.authorities.issuing
     late = issuing.not_after - 2 * _DAY
     publisher.turn(late)
@@ -159,9 +157,7 @@ def test_signer_of_an_expiring_authority_is_not_renewed(publisher: Publisher, al
 
 
 @pytest.mark.parametrize("reason", REVOCATION_REASONS)
-def test_revoked_certificate_is_on_the_next_crl_with_its_reason(
-    app_engine: Engine, publisher: Publisher, alpha: Certified, reason: str
-) -> None:
+def test_revoked_certificate_is_on_the_next_crl_with_its_reason(app_engine, publisher, alpha, reason):
     serial = _issue(app_engine, alpha)
     publisher.turn(alpha.now)
     _revoke(app_engine, alpha, serial, reason)
@@ -176,9 +172,7 @@ def test_revoked_certificate_is_on_the_next_crl_with_its_reason(
     assert _number(crl) == 2
 
 
-def test_suspended_certificate_is_on_hold_until_reinstated(
-    app_engine: Engine, publisher: Publisher, alpha: Certified
-) -> None:
+def test_suspended_certificate_is_on_hold_until_reinstated(app_engine, publisher, alpha):
     arguments: Any = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "serial": _issue(app_engine, alpha)}
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         suspend_certificate(session, now=alpha.now, **arguments)
@@ -192,9 +186,7 @@ def test_suspended_certificate_is_on_hold_until_reinstated(
     assert (len(crl), _number(crl)) == (0, 2)
 
 
-def test_burst_of_revocations_is_published_in_one_crl(
-    app_engine: Engine, publisher: Publisher, alpha: Certified
-) -> None:
+def test_burst_of_revocations_is_published_in_one_crl(app_engine, publisher, alpha):
     serials = [_issue(app_engine, alpha) for _ in range(4)]
     publisher.turn(alpha.now)
     for serial in serials[:3]:
@@ -208,7 +200,7 @@ def test_burst_of_revocations_is_published_in_one_crl(
     assert (_serials(crl), _number(crl)) == (set(serials), 3)
 
 
-def test_crl_is_published_daily_without_changes(publisher: Publisher, alpha: Certified) -> None:
+def test_crl_is_published_daily_without_changes(publisher, alpha):
     for day in range(4):
         publisher.turn(alpha.now + day * _DAY)
         publisher.turn(alpha.now + day * _DAY + timedelta(hours=12))
@@ -217,9 +209,7 @@ def test_crl_is_published_daily_without_changes(publisher: Publisher, alpha: Cer
     assert crl.last_update_utc == (alpha.now + 3 * _DAY).replace(microsecond=0)
 
 
-def test_expired_certificate_leaves_crl_after_one_more_issue(
-    app_engine: Engine, publisher: Publisher, alpha: Certified
-) -> None:
+def test_expired_certificate_leaves_crl_after_one_more_issue(app_engine, publisher, alpha):
     serial = _issue(app_engine, alpha, not_after=alpha.now + timedelta(hours=36))
     _revoke(app_engine, alpha, serial)
     lengths = []
@@ -230,9 +220,7 @@ def test_expired_certificate_leaves_crl_after_one_more_issue(
     assert lengths == [1, 1, 1, 0, 0]
 
 
-def test_crl_for_a_change_does_not_count_as_the_regular_one(
-    app_engine: Engine, publisher: Publisher, alpha: Certified
-) -> None:
+def test_crl_for_a_change_does_not_count_as_the_regular_one(app_engine, publisher, alpha):
     short = _issue(app_engine, alpha, not_after=alpha.now + timedelta(hours=1))
     other = _issue(app_engine, alpha)
     publisher.turn(alpha.now)
@@ -247,7 +235,7 @@ def test_crl_for_a_change_does_not_count_as_the_regular_one(
     assert _serials(publisher.crl(alpha.authorities.issuing)) == {other}
 
 
-def test_retired_authority_keeps_publishing(app_engine: Engine, publisher: Publisher, alpha: Certified) -> None:
+def test_retired_authority_keeps_publishing(app_engine, publisher, alpha):
     serial = _issue(app_engine, alpha)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         session.execute(update(CertificateAuthority).values(status="retired"))
@@ -257,7 +245,7 @@ def test_retired_authority_keeps_publishing(app_engine: Engine, publisher: Publi
     assert _serials(publisher.crl(alpha.authorities.issuing)) == {serial}
 
 
-def test_revoked_authority_is_on_its_roots_crl(app_engine: Engine, publisher: Publisher, alpha: Certified) -> None:
+def test_revoked_authority_is_on_its_roots_crl(app_engine, publisher, alpha):
     publisher.turn(alpha.now)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issuing = session.get_one(CertificateAuthority, alpha.authorities.issuing.id)
@@ -270,9 +258,7 @@ def test_revoked_authority_is_on_its_roots_crl(app_engine: Engine, publisher: Pu
     assert entry.extensions.get_extension_for_class(x509.CRLReason).value.reason is x509.ReasonFlags.ca_compromise
 
 
-def test_cross_certificate_of_a_revoked_root_is_revoked(
-    app_engine: Engine, publisher: Publisher, alpha: Certified
-) -> None:
+def test_cross_certificate_of_a_revoked_root_is_revoked(app_engine, publisher, alpha):
     scope, tenant_id = TenantScope(alpha.tenant_id), alpha.tenant_id
     with session_scope(scope, engine=app_engine) as session:
         plan = rollover.plan_rollover(session, tenant_id=tenant_id, signing=SIGNING, of_root=True)
@@ -302,7 +288,7 @@ def test_cross_certificate_of_a_revoked_root_is_revoked(
     assert entry.extensions.get_extension_for_class(x509.CRLReason).value.reason is x509.ReasonFlags.ca_compromise
 
 
-def test_many_changes_leave_one_publication_due(app_engine: Engine, alpha: Certified) -> None:
+def test_many_changes_leave_one_publication_due(app_engine, alpha):
     serials = [_issue(app_engine, alpha) for _ in range(3)]
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         rows = session.scalars(select(Certificate).where(Certificate.serial.in_(map(bytes.fromhex, serials)))).all()
@@ -310,7 +296,7 @@ def test_many_changes_leave_one_publication_due(app_engine: Engine, alpha: Certi
         assert len(session.scalars(select(RevocationWork)).all()) == 1
 
 
-def test_root_with_an_offline_key_catches_up_later(app_engine: Engine, publisher: Publisher, alpha: Certified) -> None:
+def test_root_with_an_offline_key_catches_up_later(app_engine, publisher, alpha):
     root, later = alpha.authorities.root, alpha.now + 3 * _DAY
     publisher.turn(alpha.now)
     key = root.key_sealed
@@ -322,7 +308,7 @@ def test_root_with_an_offline_key_catches_up_later(app_engine: Engine, publisher
     assert _number(publisher.crl(alpha.authorities.issuing)) == 2
 
 
-def test_every_signature_is_in_the_audit_log(app_engine: Engine, publisher: Publisher, alpha: Certified) -> None:
+def test_every_signature_is_in_the_audit_log(app_engine, publisher, alpha):
     publisher.turn(alpha.now)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         entries = session.scalars(select(AuditEntry).where(AuditEntry.actor == "worker").order_by(AuditEntry.id)).all()
@@ -332,9 +318,7 @@ def test_every_signature_is_in_the_audit_log(app_engine: Engine, publisher: Publ
 
 
 @pytest.mark.long
-def test_fifty_thousand_revoked_certificates_are_published(
-    database: Database, publisher: Publisher, alpha: Certified
-) -> None:
+def test_fifty_thousand_revoked_certificates_are_published(database, publisher, alpha):
     with psycopg.connect(database.superuser_url) as connection:
         # This test does not read the change feed.
         connection.execute("SET session_replication_role = replica")
@@ -351,9 +335,7 @@ def test_fifty_thousand_revoked_certificates_are_published(
     assert crl.get_revoked_certificate_by_serial_number((1 << 120) + 50_000) is not None
 
 
-def test_unreadable_authority_key_keeps_the_crl_number(
-    worker_engine: Engine, publisher: Publisher, alpha: Certified
-) -> None:
+def test_unreadable_authority_key_keeps_the_crl_number(worker_engine, publisher, alpha):
     publisher.turn(alpha.now)
     issuing, later = alpha.authorities.issuing, alpha.now + _DAY
     wrong = type(SIGNING)(Sealer(RawKey(bytes(32))), SIGNING.public_url)
@@ -368,7 +350,7 @@ def test_unreadable_authority_key_keeps_the_crl_number(
     assert publisher.row(issuing).number == 2
 
 
-def test_publication_stays_within_its_tenant_scope(worker_engine: Engine, alpha: Certified, bravo: Certified) -> None:
+def test_publication_stays_within_its_tenant_scope(worker_engine, alpha, bravo):
     authority_id = alpha.authorities.issuing.id
     with session_scope(TenantScope(bravo.tenant_id), engine=worker_engine) as session:
         made = publication.publish_status(
@@ -377,9 +359,7 @@ def test_publication_stays_within_its_tenant_scope(worker_engine: Engine, alpha:
     assert made == publication.PublicationResult(revocation_list=False, signer=False)
 
 
-def test_openssl_rejects_certificates_on_the_crls(
-    app_engine: Engine, publisher: Publisher, alpha: Certified, tmp_path: Path
-) -> None:
+def test_openssl_rejects_certificates_on_the_crls(app_engine, publisher, alpha, tmp_path):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         good, bad = alpha.issue(session), alpha.issue(session)
     _revoke(app_engine, alpha, bad.serial.hex())
@@ -403,9 +383,7 @@ def test_openssl_rejects_certificates_on_the_crls(
     assert "Key Compromise" in text
 
 
-def test_clock_jump_of_years_does_not_delay_publication(
-    publisher: Publisher, alpha: Certified, app_engine: Engine
-) -> None:
+def test_clock_jump_of_years_does_not_delay_publication(publisher, alpha, app_engine):
     issuing, serial = alpha.authorities.issuing, _issue(app_engine, alpha)
     for moment in (alpha.now, alpha.now + 1000 * _DAY):
         publisher.turn(moment)
@@ -424,7 +402,7 @@ def test_clock_jump_of_years_does_not_delay_publication(
     assert publisher.turn(now + _SECONDS) == []
 
 
-def test_due_publication_is_visible_to_tenant_and_platform(app_engine: Engine, platform: Platform) -> None:
+def test_due_publication_is_visible_to_tenant_and_platform(app_engine, platform):
     one, other = (certify(app_engine, make_tenant(app_engine, platform, slug).id) for slug in ("one", "other"))
 
     def due_publications(scope: Scope) -> set[UUID]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from cryptography import x509
-from sqlalchemy import Engine, select, update
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from nac.certificates import profiles, rollover, server_renewal
@@ -22,7 +22,7 @@ from nac.models import AuditEntry, AuthorityIntent, Certificate, CertificateAuth
 from pki.bundles import certificates_pem
 from pki.names import read_sans
 from tests.factories.certificates import SEALER, SIGNING, Certified, certify
-from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.factories.tenancy import ACTOR, make_tenant
 from tests.pki.openssl import openssl, verify
 from tests.pki.softhsm import make_softhsm
 
@@ -43,7 +43,7 @@ def _verifies(folder: Path, files: dict[str, bytes], root: CertificateAuthority)
     return verify("sslclient", folder / "trusted", folder / "chain", folder / "cert").returncode == 0
 
 
-def test_new_issuing_ca_signs_and_the_old_one_retires(app_engine: Engine, alpha: Certified, tmp_path: Path) -> None:
+def test_new_issuing_ca_signs_and_the_old_one_retires(app_engine, alpha, tmp_path):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         before = build_pem_files(alpha.issue(session, common_name="before"))
         done = _roll_over(session, alpha)
@@ -60,7 +60,7 @@ def test_new_issuing_ca_signs_and_the_old_one_retires(app_engine: Engine, alpha:
     assert _verifies(tmp_path, after, root)
 
 
-def test_new_root_is_cross_certified_by_the_old_one(app_engine: Engine, alpha: Certified, tmp_path: Path) -> None:
+def test_new_root_is_cross_certified_by_the_old_one(app_engine, alpha, tmp_path):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         done = _roll_over(session, alpha, of_root=True)
         files = build_pem_files(alpha.issue(session))
@@ -86,7 +86,7 @@ def test_new_root_is_cross_certified_by_the_old_one(app_engine: Engine, alpha: C
     ]
 
 
-def test_every_signature_of_an_authority_has_intent_and_audit(app_engine: Engine, alpha: Certified) -> None:
+def test_every_signature_of_an_authority_has_intent_and_audit(app_engine, alpha):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         last = session.scalars(select(AuditEntry.id).order_by(AuditEntry.id.desc()).limit(1)).one()
         _roll_over(session, alpha, of_root=True)
@@ -100,7 +100,7 @@ def test_every_signature_of_an_authority_has_intent_and_audit(app_engine: Engine
     assert all(intent.signed_at for intent in intents)
 
 
-def test_intent_survives_a_lost_signature_and_signs_once(app_engine: Engine, alpha: Certified) -> None:
+def test_intent_survives_a_lost_signature_and_signs_once(app_engine, alpha):
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
         plan = rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING)
@@ -115,7 +115,7 @@ def test_intent_survives_a_lost_signature_and_signs_once(app_engine: Engine, alp
         rollover.execute_rollover(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
 
 
-def test_concurrent_workers_roll_over_once(app_engine: Engine, alpha: Certified) -> None:
+def test_concurrent_workers_roll_over_once(app_engine, alpha):
     now = alpha.authorities.server.not_after - 10 * _DAY
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         first, second = (_plan_renewal(session, alpha, now) for _ in range(2))
@@ -130,7 +130,7 @@ def test_concurrent_workers_roll_over_once(app_engine: Engine, alpha: Certified)
             rollover.execute_rollover(session, plans[1], actor=ACTOR, signing=SIGNING, now=alpha.now)
 
 
-def test_expired_root_is_replaced_without_cross_certificate(app_engine: Engine, alpha: Certified) -> None:
+def test_expired_root_is_replaced_without_cross_certificate(app_engine, alpha):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         plan = rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING, of_root=True)
         then = alpha.authorities.root.not_after + _DAY
@@ -140,9 +140,7 @@ def test_expired_root_is_replaced_without_cross_certificate(app_engine: Engine, 
 
 
 @pytest.mark.parametrize("which", ["issuing", "root"])
-def test_revoked_authority_is_replaced_with_its_server_cert(
-    app_engine: Engine, alpha: Certified, tmp_path: Path, which: str
-) -> None:
+def test_revoked_authority_is_replaced_with_its_server_cert(app_engine, alpha, tmp_path, which):
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
         revoke_authority(
@@ -163,7 +161,7 @@ def test_revoked_authority_is_replaced_with_its_server_cert(
     assert _verifies(tmp_path, files, done.root)
 
 
-def test_worker_rolls_over_before_lifetimes_are_cut_short(app_engine: Engine, alpha: Certified) -> None:
+def test_worker_rolls_over_before_lifetimes_are_cut_short(app_engine, alpha):
     end = alpha.authorities.issuing.not_after
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         due = lambda now: rollover.is_rollover_due(session, tenant_id=alpha.tenant_id, now=now)  # noqa: E731
@@ -175,7 +173,7 @@ def test_worker_rolls_over_before_lifetimes_are_cut_short(app_engine: Engine, al
         assert not due(end - _DAY)
 
 
-def test_rollover_without_the_root_key_is_rejected(app_engine: Engine, alpha: Certified) -> None:
+def test_rollover_without_the_root_key_is_rejected(app_engine, alpha):
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
         session.execute(update(CertificateAuthority).where(CertificateAuthority.kind == "root").values(key_sealed=None))
@@ -188,7 +186,7 @@ def test_rollover_without_the_root_key_is_rejected(app_engine: Engine, alpha: Ce
         assert session.scalars(select(AuthorityIntent).where(AuthorityIntent.signed_at.is_(None))).all() == []
 
 
-def test_new_root_without_cross_certificate_starts_later(app_engine: Engine, alpha: Certified) -> None:
+def test_new_root_without_cross_certificate_starts_later(app_engine, alpha):
     scope, day = TenantScope(alpha.tenant_id), alpha.now + 90 * _DAY
     with session_scope(scope, engine=app_engine) as session:
         session.execute(update(CertificateAuthority).where(CertificateAuthority.kind == "root").values(key_sealed=None))
@@ -202,7 +200,7 @@ def test_new_root_without_cross_certificate_starts_later(app_engine: Engine, alp
     assert done.server.present_from == day
 
 
-def test_tenant_without_authorities_cannot_roll_over(app_engine: Engine, platform: Platform) -> None:
+def test_tenant_without_authorities_cannot_roll_over(app_engine, platform):
     bare = make_tenant(app_engine, platform, "bare")
     with (
         session_scope(TenantScope(bare.id), engine=app_engine) as session,
@@ -220,7 +218,7 @@ def _renew(session: Session, tenant: Certified, now: Any) -> Certificate | None:
     return plan and server_renewal.execute_renewal(session, plan, actor=ACTOR, signing=SIGNING, now=now)
 
 
-def test_server_certificate_is_renewed_45_days_before_expiry(app_engine: Engine, alpha: Certified) -> None:
+def test_server_certificate_is_renewed_45_days_before_expiry(app_engine, alpha):
     old = alpha.authorities.server
     due = old.not_after - 45 * _DAY
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -235,7 +233,7 @@ def test_server_certificate_is_renewed_45_days_before_expiry(app_engine: Engine,
     assert (entry.action, entry.after and entry.after["succeeds"]) == ("certificate.renew", old.serial.hex())
 
 
-def test_expired_server_certificate_is_renewed_and_used_at_once(app_engine: Engine, alpha: Certified) -> None:
+def test_expired_server_certificate_is_renewed_and_used_at_once(app_engine, alpha):
     now = alpha.authorities.server.not_after + _DAY
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         new = _renew(session, alpha, now)
@@ -243,7 +241,7 @@ def test_expired_server_certificate_is_renewed_and_used_at_once(app_engine: Engi
     assert new.present_from == now
 
 
-def test_short_lived_server_cert_is_renewed_in_last_third(app_engine: Engine, platform: Platform) -> None:
+def test_short_lived_server_cert_is_renewed_in_last_third(app_engine, platform):
     tenant_id = make_tenant(app_engine, platform, "short").id
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         profiles.update_profile(
@@ -262,7 +260,7 @@ def test_short_lived_server_cert_is_renewed_in_last_third(app_engine: Engine, pl
     assert x509.load_der_x509_certificate(new.certificate_der).public_key().key_size == 2048  # type: ignore[union-attr]
 
 
-def test_renewal_without_longer_validity_is_skipped(app_engine: Engine, alpha: Certified) -> None:
+def test_renewal_without_longer_validity_is_skipped(app_engine, alpha):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         session.execute(
             update(CertificateAuthority)
@@ -272,7 +270,7 @@ def test_renewal_without_longer_validity_is_skipped(app_engine: Engine, alpha: C
         assert _renew(session, alpha, alpha.authorities.server.not_after - _DAY) is None
 
 
-def test_staged_certificate_can_be_activated_early(app_engine: Engine, alpha: Certified) -> None:
+def test_staged_certificate_can_be_activated_early(app_engine, alpha):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         staged = issue_server(
             session,
@@ -294,7 +292,7 @@ def test_staged_certificate_can_be_activated_early(app_engine: Engine, alpha: Ce
             )
 
 
-def test_earlier_server_certificate_can_be_reactivated(app_engine: Engine, alpha: Certified) -> None:
+def test_earlier_server_certificate_can_be_reactivated(app_engine, alpha):
     old, names = alpha.authorities.server, ["radius.elsewhere.example"]
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         made = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "signing": SIGNING, "now": alpha.now}
@@ -329,9 +327,7 @@ def token_signing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
     return SigningContext(SEALER, "http://status.admit.example", token=hsm.token())
 
 
-def test_tenant_with_token_keys_issues_and_rolls_over(
-    app_engine: Engine, platform: Platform, token_signing: SigningContext, tmp_path: Path
-) -> None:
+def test_tenant_with_token_keys_issues_and_rolls_over(app_engine, platform, token_signing, tmp_path):
     tenant_id = make_tenant(app_engine, platform, "vault").id
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         profiles.update_key_store(session, actor=ACTOR, tenant_id=tenant_id, store="pkcs11")
@@ -353,9 +349,7 @@ def test_tenant_with_token_keys_issues_and_rolls_over(
         SIGNING.authority_key(done.issuing)
 
 
-def test_profiles_are_validated_on_save_and_used_on_issue(
-    app_engine: Engine, alpha: Certified, bravo: Certified
-) -> None:
+def test_profiles_are_validated_on_save_and_used_on_issue(app_engine, alpha, bravo):
     scope = TenantScope(alpha.tenant_id)
     named = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "name": "eap-client-device"}
     with session_scope(scope, engine=app_engine) as session:

@@ -50,9 +50,7 @@ def _act(app_engine: Engine, tenant: Certified, verb: str, serial: str, **more: 
         (["suspend", "revoke"], "revoked", "unspecified"),
     ],
 )
-def test_status_follows_each_action(
-    app_engine: Engine, alpha: Certified, serial: str, verbs: list[str], status: str, reason: str
-) -> None:
+def test_status_follows_each_action(app_engine, alpha, serial, verbs, status, reason):
     for verb in verbs:
         row = _act(app_engine, alpha, verb, serial)
     assert (row.status, row.revocation_reason) == (status, reason)
@@ -60,15 +58,13 @@ def test_status_follows_each_action(
 
 
 @pytest.mark.parametrize("verb", ["suspend", "reinstate"])
-def test_revoked_certificate_cannot_be_reinstated(app_engine: Engine, alpha: Certified, serial: str, verb: str) -> None:
+def test_revoked_certificate_cannot_be_reinstated(app_engine, alpha, serial, verb):
     _act(app_engine, alpha, "revoke", serial, reason="keyCompromise")
     with pytest.raises(CertificateStatusConflict, match="permanently revoked"):
         _act(app_engine, alpha, verb, serial)
 
 
-def test_second_revocation_keeps_first_reason_without_audit_row(
-    app_engine: Engine, alpha: Certified, serial: str
-) -> None:
+def test_second_revocation_keeps_first_reason_without_audit_row(app_engine, alpha, serial):
     _act(app_engine, alpha, "revoke", serial, reason="keyCompromise")
     row = _act(app_engine, alpha, "revoke", serial, now=alpha.now + timedelta(days=1), reason="superseded")
     assert (row.revocation_reason, row.revoked_at) == ("keyCompromise", alpha.now)
@@ -79,15 +75,13 @@ def test_second_revocation_keeps_first_reason_without_audit_row(
     assert [(entry.before, entry.target) for entry in entries] == [({"status": "valid", "reason": ""}, serial)]
 
 
-def test_unknown_reason_is_rejected_with_the_valid_ones(app_engine: Engine, alpha: Certified, serial: str) -> None:
+def test_unknown_reason_is_rejected_with_the_valid_ones(app_engine, alpha, serial):
     with pytest.raises(InvalidInput, match="Unknown reason") as caught:
         _act(app_engine, alpha, "revoke", serial, reason="certificateHold")
     assert all(reason in caught.value.remedy for reason in REVOCATION_REASONS)
 
 
-def test_other_tenants_certificate_is_unknown(
-    app_engine: Engine, alpha: Certified, bravo: Certified, serial: str
-) -> None:
+def test_other_tenants_certificate_is_unknown(app_engine, alpha, bravo, serial):
     for verb in ("revoke", "suspend", "reinstate"):
         with pytest.raises(CertificateNotFound):
             _act(app_engine, bravo, verb, serial)
@@ -95,7 +89,7 @@ def test_other_tenants_certificate_is_unknown(
         assert require_by_serial(session, tenant_id=alpha.tenant_id, serial=serial).status == "valid"
 
 
-def test_unsigned_certificate_has_no_status_to_change(app_engine: Engine, alpha: Certified) -> None:
+def test_unsigned_certificate_has_no_status_to_change(app_engine, alpha):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         reserved = alpha.reserve(session)
     for verb in ("revoke", "suspend", "reinstate"):
@@ -103,9 +97,7 @@ def test_unsigned_certificate_has_no_status_to_change(app_engine: Engine, alpha:
             _act(app_engine, alpha, verb, reserved.serial.hex())
 
 
-def test_revocation_is_in_the_change_feed(
-    app_engine: Engine, owner_engine: Engine, alpha: Certified, serial: str
-) -> None:
+def test_revocation_is_in_the_change_feed(app_engine, owner_engine, alpha, serial):
     _act(app_engine, alpha, "revoke", serial)
     with owner_engine.connect() as connection:
         changes = connection.execute(
@@ -114,7 +106,7 @@ def test_revocation_is_in_the_change_feed(
     assert [tuple(change) for change in changes] == [("certificate", serial)]
 
 
-def test_list_pages_by_serial_and_filters_by_status(app_engine: Engine, alpha: Certified) -> None:
+def test_list_pages_by_serial_and_filters_by_status(app_engine, alpha):
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
         issued = sorted(alpha.issue(session).serial.hex() for _ in range(4))
@@ -131,11 +123,11 @@ def test_list_pages_by_serial_and_filters_by_status(app_engine: Engine, alpha: C
 @pytest.mark.parametrize(
     ("text", "serial"), [("0A:ff", b"\x0a\xff"), ("aff", b"\x0a\xff"), (" 000aFF ", b"\x0a\xff"), ("1", b"\x01")]
 )
-def test_serial_is_accepted_in_other_tools_formats(text: str, serial: bytes) -> None:
+def test_serial_is_accepted_in_other_tools_formats(text, serial):
     assert parse_serial(text) == serial
 
 
 @pytest.mark.parametrize("text", ["", "0", "xyz", "-1", "f" * 41, "0x0a"])
-def test_invalid_serial_is_rejected(text: str) -> None:
+def test_invalid_serial_is_rejected(text):
     with pytest.raises(InvalidInput, match="Invalid serial number"):
         parse_serial(text)

@@ -87,7 +87,7 @@ def start_until_locked(owner_engine: Engine):
 
 
 @pytest.mark.parametrize("which", ["issuing", "root"])
-def test_certificate_of_a_revoked_authority_is_not_renewed(app_engine: Engine, alpha: Certified, which: str) -> None:
+def test_certificate_of_a_revoked_authority_is_not_renewed(app_engine, alpha, which):
     """The status of the authority suffices, for any status of the certificate."""
     shown = enrol(app_engine, alpha, make_secret(app_engine, alpha)).certificate
     revoke(app_engine, alpha, which)
@@ -99,9 +99,7 @@ def test_certificate_of_a_revoked_authority_is_not_renewed(app_engine: Engine, a
 
 
 @pytest.mark.parametrize("which", ["issuing", "root"])
-def test_pending_renewal_is_revoked_with_its_authority(
-    app_engine: Engine, alpha: Certified, start_until_locked: Callable[..., Future[Any]], which: str
-) -> None:
+def test_pending_renewal_is_revoked_with_its_authority(app_engine, alpha, start_until_locked, which):
     shown = enrol(app_engine, alpha, make_secret(app_engine, alpha)).certificate
     revoking: list[Future[Any]] = []
     with contextlib.suppress(Conflict):
@@ -110,9 +108,7 @@ def test_pending_renewal_is_revoked_with_its_authority(
     assert_nothing_is_good(statuses(app_engine, alpha))
 
 
-def test_authority_being_revoked_issues_nothing(
-    app_engine: Engine, alpha: Certified, start_until_locked: Callable[..., Future[Any]]
-) -> None:
+def test_authority_being_revoked_issues_nothing(app_engine, alpha, start_until_locked):
     secret = make_secret(app_engine, alpha)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         revoke_authority(session, actor=ACTOR, tenant_id=alpha.tenant_id, which="issuing", now=alpha.now)
@@ -124,9 +120,7 @@ def test_authority_being_revoked_issues_nothing(
         assert [row.uses for row in enrolment.list_secrets(session, tenant_id=alpha.tenant_id)] == [0]
 
 
-def test_revoking_an_authority_waits_only_for_current_requests(
-    app_engine: Engine, owner_engine: Engine, alpha: Certified
-) -> None:
+def test_revoking_an_authority_waits_only_for_current_requests(app_engine, owner_engine, alpha):
     secrets = [make_secret(app_engine, alpha) for _ in range(2)]
     done: list[str] = []
 
@@ -160,9 +154,7 @@ def revoke_one(app_engine: Engine, of: Certified, serial: bytes, reason: Any) ->
 @pytest.mark.parametrize(
     ("reason", "left"), [("keyCompromise", ["revoked"] * 3), ("superseded", ["revoked", "valid", "valid"])]
 )
-def test_renewed_certificate_is_revoked_unless_superseded(
-    app_engine: Engine, alpha: Certified, reason: str, left: list[str]
-) -> None:
+def test_renewed_certificate_is_revoked_unless_superseded(app_engine, alpha, reason, left):
     first = enrol(app_engine, alpha, make_secret(app_engine, alpha))
     second = renew(app_engine, alpha, first.certificate, lambda: None)
     renew(app_engine, alpha, second.certificate, lambda: None)
@@ -174,7 +166,7 @@ def test_renewed_certificate_is_revoked_unless_superseded(
         assert stays.status == "valid"
 
 
-def test_renewals_are_tracked_after_a_superseded_revocation(app_engine: Engine, alpha: Certified) -> None:
+def test_renewals_are_tracked_after_a_superseded_revocation(app_engine, alpha):
     first = enrol(app_engine, alpha, make_secret(app_engine, alpha))
     renew(app_engine, alpha, first.certificate, lambda: None)
     revoke_one(app_engine, alpha, first.serial, "superseded")
@@ -182,9 +174,7 @@ def test_renewals_are_tracked_after_a_superseded_revocation(app_engine: Engine, 
     assert statuses(app_engine, alpha) == ["revoked", "revoked"]
 
 
-def test_pending_renewal_is_revoked_with_its_certificate(
-    app_engine: Engine, alpha: Certified, start_until_locked: Callable[..., Future[Any]]
-) -> None:
+def test_pending_renewal_is_revoked_with_its_certificate(app_engine, alpha, start_until_locked):
     first = enrol(app_engine, alpha, make_secret(app_engine, alpha))
     revoking: list[Future[Any]] = []
     with contextlib.suppress(Conflict):

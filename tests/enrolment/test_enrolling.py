@@ -79,9 +79,7 @@ def dns(*values: str) -> list[x509.GeneralName]:
         ({}, ("",), "has no name"),
     ],
 )
-def test_names_are_open_unless_the_secret_sets_them(
-    app_engine: Engine, alpha: Certified, bound: dict[str, Any], asked: tuple[str, ...], expected: Any
-) -> None:
+def test_names_are_open_unless_the_secret_sets_them(app_engine, alpha, bound, asked, expected):
     secret = make_secret(app_engine, alpha, **bound)
     common_name, *sans = asked
     if isinstance(expected, str):
@@ -93,14 +91,14 @@ def test_names_are_open_unless_the_secret_sets_them(
         assert names(enrol(app_engine, alpha, secret, request(common_name, *dns(*sans)))) == expected
 
 
-def test_name_outside_the_profile_is_rejected(app_engine: Engine, alpha: Certified) -> None:
+def test_name_outside_the_profile_is_rejected(app_engine, alpha):
     secret = make_secret(app_engine, alpha)
     with pytest.raises(CertificateRefused, match="profile eap-client-device allows these kinds: dns, uri"):
         enrol(app_engine, alpha, secret, request("laptop", x509.RFC822Name("eve@alpha.example")))
     assert count(app_engine, alpha) == 1
 
 
-def test_key_is_certified_once_per_tenant(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
+def test_key_is_certified_once_per_tenant(app_engine, alpha, bravo):
     key = ec.generate_private_key(ec.SECP256R1())
     enrol(app_engine, alpha, make_secret(app_engine, alpha), request("one", key=key))
     with pytest.raises(DuplicateKey):
@@ -108,7 +106,7 @@ def test_key_is_certified_once_per_tenant(app_engine: Engine, alpha: Certified, 
     enrol(app_engine, bravo, make_secret(app_engine, bravo), request("three", key=key))
 
 
-def test_concurrent_requests_for_one_key_get_one_certificate(app_engine: Engine, alpha: Certified) -> None:
+def test_concurrent_requests_for_one_key_get_one_certificate(app_engine, alpha):
     asked, both = request("laptop"), threading.Barrier(3)
     secrets = [make_secret(app_engine, alpha) for _ in range(3)]
     outcomes: list[str] = []
@@ -129,7 +127,7 @@ def test_concurrent_requests_for_one_key_get_one_certificate(app_engine: Engine,
     assert sorted(outcomes) == ["certified", "refused", "refused"]
 
 
-def test_weak_key_bad_signature_and_invalid_data_are_rejected() -> None:
+def test_weak_key_bad_signature_and_invalid_data_are_rejected():
     weak = rsa.generate_private_key(public_exponent=65537, key_size=1024)  # noqa: S505 -- what must be refused
     with pytest.raises(KeyNotAllowed, match="1024 bits; 2,048 to 4,096"):
         request("laptop", key=weak)
@@ -141,7 +139,7 @@ def test_weak_key_bad_signature_and_invalid_data_are_rejected() -> None:
         read_signing_request(bytes(forged))
 
 
-def test_renewal_keeps_names_profile_and_holder(app_engine: Engine, alpha: Certified) -> None:
+def test_renewal_keeps_names_profile_and_holder(app_engine, alpha):
     secret = make_secret(app_engine, alpha, common_name="kiosk", sans=["dns:kiosk.example"])
     first = enrol(app_engine, alpha, secret, request("kiosk"))
     second = renew(app_engine, alpha, first.certificate, request("kiosk"))
@@ -159,16 +157,14 @@ def test_renewal_keeps_names_profile_and_holder(app_engine: Engine, alpha: Certi
         (("kiosk", "other.example"), "differ from the names in the certificate"),
     ],
 )
-def test_renewal_with_another_name_is_rejected(
-    app_engine: Engine, alpha: Certified, asked: tuple[str, ...], complaint: str
-) -> None:
+def test_renewal_with_another_name_is_rejected(app_engine, alpha, asked, complaint):
     first = enrol(app_engine, alpha, make_secret(app_engine, alpha), request("kiosk", *dns("kiosk.example")))
     with pytest.raises(NameRefused, match=complaint):
         renew(app_engine, alpha, first.certificate, request(asked[0], *dns(*asked[1:])))
     assert count(app_engine, alpha) == 2
 
 
-def test_renewal_with_the_same_key_needs_a_tenant_setting(app_engine: Engine, alpha: Certified) -> None:
+def test_renewal_with_the_same_key_needs_a_tenant_setting(app_engine, alpha):
     key, other = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     first = enrol(app_engine, alpha, make_secret(app_engine, alpha), request("kiosk", key=key))
     enrol(app_engine, alpha, make_secret(app_engine, alpha), request("laptop", key=other))
@@ -182,7 +178,7 @@ def test_renewal_with_the_same_key_needs_a_tenant_setting(app_engine: Engine, al
         renew(app_engine, alpha, second.certificate, request("kiosk", key=other))
 
 
-def test_only_own_valid_client_certificates_are_renewed(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
+def test_only_own_valid_client_certificates_are_renewed(app_engine, alpha, bravo):
     issued = enrol(app_engine, alpha, make_secret(app_engine, alpha), request("kiosk"))
     shown, serial = issued.certificate, issued.serial.hex()
     server = x509.load_der_x509_certificate(alpha.authorities.server.certificate_der or b"")
@@ -203,7 +199,7 @@ def test_only_own_valid_client_certificates_are_renewed(app_engine: Engine, alph
         refused(alpha, shown, complaint)
 
 
-def test_renewal_by_a_copied_serial_number_is_rejected(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
+def test_renewal_by_a_copied_serial_number_is_rejected(app_engine, alpha, bravo):
     """The certificate of another issuer has the serial number and names of a certificate of this tenant."""
     issued = enrol(app_engine, alpha, make_secret(app_engine, alpha), request("kiosk"))
     key = ec.generate_private_key(ec.SECP256R1())

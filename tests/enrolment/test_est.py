@@ -29,12 +29,12 @@ from nac.tenancy.tenants import service as tenants
 from pki.bundles import certificates_pem
 from pki.errors import KeyNotAllowed, RequestNotAllowed
 from pki.est import encode_key_attributes, read_body
-from pki.keys import KeyKind, PrivateKey, key_pem
+from pki.keys import PrivateKey, key_pem
 from pki.signing_requests import read_signing_request
 from tests.enrolment.conftest import make_secret, request_der
 from tests.enrolment.enrolment_server import CurlReply, EstServer
 from tests.factories.certificates import SIGNING, Certified, certify
-from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.factories.tenancy import ACTOR, make_tenant
 from tests.polling import until
 
 
@@ -90,7 +90,7 @@ def on_disk(est: EstServer, stem: str, certificate: x509.Certificate, key: Priva
     return tuple(word for option in files for word in (option, str(est.folder / f"{stem}{option}")))
 
 
-def test_ca_certificates_are_public(est: EstServer, alpha: Certified) -> None:
+def test_ca_certificates_are_public(est, alpha):
     # In the form in which a user reads it.
     der = filtered(["openssl", "base64", "-d"], est.ask("alpha", "cacerts").body)
     found = x509.load_pem_x509_certificates(filtered(["openssl", "pkcs7", "-inform", "DER", "-print_certs"], der))
@@ -98,7 +98,7 @@ def test_ca_certificates_are_public(est: EstServer, alpha: Certified) -> None:
     assert [item.public_bytes(Encoding.DER) for item in found] == [row.certificate_der for row in made]
 
 
-def test_csr_attributes_request_a_p256_key(est: EstServer) -> None:
+def test_csr_attributes_request_a_p256_key(est):
     reply = est.ask("alpha", "csrattrs")
     assert (reply.status, reply.headers["content-type"]) == (200, "application/csrattrs")
     shown = filtered(["openssl", "asn1parse", "-inform", "DER"], base64.b64decode(reply.body)).decode()
@@ -110,9 +110,7 @@ def test_csr_attributes_request_a_p256_key(est: EstServer) -> None:
 
 
 @pytest.mark.parametrize("form", ["lines", "one line", "DER", "PEM", "with Content-Transfer-Encoding"])
-def test_secret_gets_one_certificate_in_any_format(
-    est: EstServer, app_engine: Engine, alpha: Certified, form: str
-) -> None:
+def test_secret_gets_one_certificate_in_any_format(est, app_engine, alpha, form):
     der = request_der("laptop")
     body = {
         "DER": der,
@@ -136,9 +134,7 @@ def test_secret_gets_one_certificate_in_any_format(
 @pytest.mark.parametrize(
     "authorization", [None, "Basic", "Basic !!!", "Basic YQ==", "Bearer abc", "Basic " + "a" * 5000]
 )
-def test_missing_secret_is_rejected(
-    est: EstServer, app_engine: Engine, alpha: Certified, authorization: str | None
-) -> None:
+def test_missing_secret_is_rejected(est, app_engine, alpha, authorization):
     more = ("-H", f"Authorization: {authorization}") if authorization else ()
     reply = est.ask("alpha", "simpleenroll", *more, body=encoded())
     assert (reply.status, reply.headers["www-authenticate"]) == (401, 'Basic realm="enrolment", charset="UTF-8"')
@@ -146,7 +142,7 @@ def test_missing_secret_is_rejected(
     assert signed(alpha, app_engine) == 1
 
 
-def test_invalid_request_keeps_the_secret_valid(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
+def test_invalid_request_keeps_the_secret_valid(est, app_engine, alpha):
     token = make_secret(app_engine, alpha, common_name="kiosk").token
     user = ("-u", f"{token.public_id}:{token.secret}")
     forged = bytearray(request_der("kiosk"))
@@ -167,7 +163,7 @@ def test_invalid_request_keeps_the_secret_valid(est: EstServer, app_engine: Engi
     assert est.ask("alpha", "simpleenroll", *user, body=encoded(common_name="kiosk")).status == 200
 
 
-def test_duplicate_key_is_rejected(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
+def test_duplicate_key_is_rejected(est, app_engine, alpha):
     device = enrolled(est, app_engine, alpha)
     token = make_secret(app_engine, alpha).token
     body = encoded(common_name="other", key=device.key)
@@ -177,7 +173,7 @@ def test_duplicate_key_is_rejected(est: EstServer, app_engine: Engine, alpha: Ce
     assert signed(alpha, app_engine) == 2
 
 
-def test_certificate_is_renewed_with_a_new_key(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
+def test_certificate_is_renewed_with_a_new_key(est, app_engine, alpha):
     device = enrolled(est, app_engine, alpha)
     body = encoded(common_name="laptop")
     (renewed,) = certificates_in(est.ask("alpha", "simplereenroll", *device.shown, body=body))
@@ -187,7 +183,7 @@ def test_certificate_is_renewed_with_a_new_key(est: EstServer, app_engine: Engin
     assert (same.status, "Create a new key" in same.text) == (409, True)
 
 
-def test_certificate_cannot_enrol_and_secret_cannot_renew(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
+def test_certificate_cannot_enrol_and_secret_cannot_renew(est, app_engine, alpha):
     device = enrolled(est, app_engine, alpha)
     assert est.ask("alpha", "simpleenroll", *device.shown, body=encoded(common_name="laptop")).status == 401
     token = make_secret(app_engine, alpha).token
@@ -199,9 +195,7 @@ def test_certificate_cannot_enrol_and_secret_cannot_renew(est: EstServer, app_en
 
 
 @pytest.mark.parametrize("change", ["revoke", "suspend"])
-def test_revoked_or_suspended_certificate_is_not_renewed(
-    est: EstServer, app_engine: Engine, alpha: Certified, change: str
-) -> None:
+def test_revoked_or_suspended_certificate_is_not_renewed(est, app_engine, alpha, change):
     device = enrolled(est, app_engine, alpha)
     serial = f"{device.certificate.serial_number:x}"
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -216,9 +210,7 @@ def test_revoked_or_suspended_certificate_is_not_renewed(
 
 
 @pytest.mark.parametrize("of_root", [False, True])
-def test_successor_renews_certificate_of_a_retired_authority(
-    est: EstServer, app_engine: Engine, alpha: Certified, of_root: bool
-) -> None:
+def test_successor_renews_certificate_of_a_retired_authority(est, app_engine, alpha, of_root):
     device = enrolled(est, app_engine, alpha)
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
@@ -235,7 +227,7 @@ def test_successor_renews_certificate_of_a_retired_authority(
     assert all(anchor.issuer == anchor.subject for anchor in network.anchors)
 
 
-def test_expired_certificate_is_rejected_with_the_reason(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
+def test_expired_certificate_is_rejected_with_the_reason(est, app_engine, alpha):
     days = timedelta(days=1)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issued = alpha.issue(session, not_before=alpha.now - 30 * days, not_after=alpha.now - days)
@@ -246,9 +238,7 @@ def test_expired_certificate_is_rejected_with_the_reason(est: EstServer, app_eng
     assert "has expired" in reply.text
 
 
-def test_certificate_of_another_tenant_is_rejected(
-    est: EstServer, app_engine: Engine, alpha: Certified, platform: Platform
-) -> None:
+def test_certificate_of_another_tenant_is_rejected(est, app_engine, alpha, platform):
     """TLS accepts certificates of a new tenant at once, and the application accepts them only for that tenant."""
     bravo = certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
     device = enrolled(est, app_engine, bravo, slug="bravo")
@@ -266,7 +256,7 @@ def test_certificate_of_another_tenant_is_rejected(
     assert est.ask("bravo", "simplereenroll", *device.shown, body=encoded(common_name="laptop")).status == 200
 
 
-def test_unknown_client_fails_tls_and_unknown_tenant_gets_404(est: EstServer, alpha: Certified) -> None:
+def test_unknown_client_fails_tls_and_unknown_tenant_gets_404(est, alpha):
     key, pem = est.folder / "stranger.key", est.folder / "stranger.pem"
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     subprocess.run([*command, "-subj", "/CN=x", "-keyout", key, "-out", pem], check=True, capture_output=True)
@@ -275,14 +265,14 @@ def test_unknown_client_fails_tls_and_unknown_tenant_gets_404(est: EstServer, al
     assert est.ask("nobody", "cacerts").status == 404
 
 
-def test_suspended_tenant_looks_like_an_unknown_one(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
+def test_suspended_tenant_looks_like_an_unknown_one(est, app_engine, alpha):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenants.suspend_tenant(session, actor=ACTOR, tenant_id=alpha.tenant_id)
     replies = [est.ask(slug, "cacerts") for slug in ("alpha", "nobody")]
     assert [(reply.status, reply.text) for reply in replies] == [(404, "Unknown enrolment URL.\n")] * 2
 
 
-def test_guesses_of_secrets_are_rate_limited(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
+def test_guesses_of_secrets_are_rate_limited(est, app_engine, alpha):
     token = make_secret(app_engine, alpha).token
     for _ in range(10):
         assert est.ask("alpha", "simpleenroll", "-u", f"{token.public_id}:guess", body=encoded()).status == 401
@@ -290,7 +280,7 @@ def test_guesses_of_secrets_are_rate_limited(est: EstServer, app_engine: Engine,
     assert (reply.status, int(reply.headers["retry-after"]) > 500) == (429, True)
 
 
-def test_new_server_certificate_is_used_without_restart(est: EstServer) -> None:
+def test_new_server_certificate_is_used_without_restart(est):
     before = ssl.get_server_certificate(("127.0.0.1", est.port))
     renewed = load_settings({"ADMIT_VAR_DIR": str(est.folder), "ADMIT_ENROLMENT_URL": "https://est.alpha.example"})
     assert ensure_certificate(renewed.enrolment_key_file.parent, renewed, owner=None)
@@ -303,12 +293,12 @@ _GOOD = base64.b64encode(request_der("laptop"))
 
 
 @given(st.binary(max_size=200) | st.lists(st.sampled_from(_WORDS)).map(lambda words: "".join(words).encode("latin-1")))
-def test_any_body_is_parsed_or_rejected(body: bytes) -> None:
+def test_any_body_is_parsed_or_rejected(body):
     read_or_refused(body)
 
 
 @given(st.integers(0, len(_GOOD) - 1), st.binary(max_size=4), st.integers(0, 6))
-def test_damaged_request_is_parsed_or_rejected(at: int, put: bytes, cut: int) -> None:
+def test_damaged_request_is_parsed_or_rejected(at, put, cut):
     read_or_refused(_GOOD[:at] + put + _GOOD[at + cut :])
     der = base64.b64decode(_GOOD)
     read_or_refused(der[: at % len(der)] + put + der[at % len(der) + cut :])
@@ -320,7 +310,7 @@ def read_or_refused(body: bytes) -> None:
 
 
 @given(st.text(max_size=60) | st.binary(max_size=60).map(lambda raw: "Basic " + base64.b64encode(raw).decode()))
-def test_any_authorization_is_parsed_or_rejected(header: str) -> None:
+def test_any_authorization_is_parsed_or_rejected(header):
     scope = {"type": "http", "headers": [(b"authorization", header.encode("utf-8", "replace"))]}
     try:
         name, secret = est_routes.read_credentials(Request(scope))
@@ -337,13 +327,13 @@ def test_any_authorization_is_parsed_or_rejected(header: str) -> None:
         ("rsa-3072", ["rsaEncryption", "sha256WithRSAEncryption"]),
     ],
 )
-def test_csr_attributes_cover_every_key_type(kind: KeyKind, names: list[str]) -> None:
+def test_csr_attributes_cover_every_key_type(kind, names):
     shown = filtered(["openssl", "asn1parse", "-inform", "DER"], encode_key_attributes(kind)).decode()
     assert [line.split(":")[-1] for line in shown.splitlines() if "OBJECT" in line] == names
     assert ("INTEGER           :0C00" in shown) == (kind == "rsa-3072")
 
 
-def test_name_of_the_radius_server_is_rejected(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
+def test_name_of_the_radius_server_is_rejected(est, app_engine, alpha):
     token = make_secret(app_engine, alpha).token
     user = ("-u", f"{token.public_id}:{token.secret}")
     server = "radius.alpha.admit.example"

@@ -17,7 +17,6 @@ from nac.kit.db import TenantScope, session_scope
 from nac.models import Certificate, EnrolmentSecret
 from pki.keys import public_key_digest
 from tests.enrolment.conftest import make_secret, request
-from tests.enrolment.enrolment_server import EstServer
 from tests.enrolment.test_est import certificates_in, encoded, enrolled, signed
 from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR
@@ -34,9 +33,7 @@ def uses(of: Certified, app_engine: Engine, token: EnrolmentSecretText) -> int:
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_repeated_request_and_secret_get_the_same_certificate(
-    est: EstServer, app_engine: Engine, alpha: Certified, most: int
-) -> None:
+def test_repeated_request_and_secret_get_the_same_certificate(est, app_engine, alpha, most):
     token = make_secret(app_engine, alpha, uses=most).token
     body = encoded(common_name="laptop")
     first, second = (est.ask("alpha", "simpleenroll", *user(token), body=body) for _ in range(2))
@@ -44,7 +41,7 @@ def test_repeated_request_and_secret_get_the_same_certificate(
     assert (signed(alpha, app_engine), uses(alpha, app_engine, token)) == (2, 1)
 
 
-def test_used_secret_with_another_key_or_name_is_rejected(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
+def test_used_secret_with_another_key_or_name_is_rejected(est, app_engine, alpha):
     token = make_secret(app_engine, alpha).token
     key = ec.generate_private_key(ec.SECP256R1())
     certificates_in(est.ask("alpha", "simpleenroll", *user(token), body=encoded(common_name="laptop", key=key)))
@@ -59,9 +56,7 @@ def test_used_secret_with_another_key_or_name_is_rejected(est: EstServer, app_en
     assert signed(alpha, app_engine) == 2
 
 
-def test_repetition_minutes_later_is_a_new_request(
-    est: EstServer, app_engine: Engine, alpha: Certified, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repetition_minutes_later_is_a_new_request(est, app_engine, alpha, monkeypatch):
     device = enrolled(est, app_engine, alpha)
     token, body, renewal = make_secret(app_engine, alpha).token, encoded(common_name="kiosk"), encoded()
     certificates_in(est.ask("alpha", "simpleenroll", *user(token), body=body))
@@ -72,9 +67,7 @@ def test_repetition_minutes_later_is_a_new_request(
 
 
 @pytest.mark.parametrize("what", ["certificate", "secret"])
-def test_certificate_revoked_since_is_not_returned_again(
-    est: EstServer, app_engine: Engine, alpha: Certified, what: str
-) -> None:
+def test_certificate_revoked_since_is_not_returned_again(est, app_engine, alpha, what):
     token, body = make_secret(app_engine, alpha).token, encoded(common_name="laptop")
     (issued,) = certificates_in(est.ask("alpha", "simpleenroll", *user(token), body=body))
     given = {"actor": ACTOR, "tenant_id": alpha.tenant_id}
@@ -86,7 +79,7 @@ def test_certificate_revoked_since_is_not_returned_again(
     assert est.ask("alpha", "simpleenroll", *user(token), body=body).status == 401
 
 
-def test_repeated_renewal_gets_the_same_certificate(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
+def test_repeated_renewal_gets_the_same_certificate(est, app_engine, alpha):
     device = enrolled(est, app_engine, alpha)
     body = encoded(common_name="laptop")
     first, second = (est.ask("alpha", "simplereenroll", *device.shown, body=body) for _ in range(2))
@@ -98,7 +91,7 @@ def test_repeated_renewal_gets_the_same_certificate(est: EstServer, app_engine: 
 
 
 @pytest.mark.parametrize("renewal", [False, True])
-def test_repetition_during_signing_gets_retry_later(app_engine: Engine, alpha: Certified, renewal: bool) -> None:
+def test_repetition_during_signing_gets_retry_later(app_engine, alpha, renewal):
     made, asked = make_secret(app_engine, alpha), request("laptop")
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         old = session.scalars(select(Certificate).where(Certificate.serial == alpha.issue(session).serial)).one()
@@ -115,7 +108,7 @@ def test_repetition_during_signing_gets_retry_later(app_engine: Engine, alpha: C
         before(session, request=asked, now=alpha.now)
 
 
-def test_concurrent_identical_requests_get_the_same_certificate(app_engine: Engine, alpha: Certified) -> None:
+def test_concurrent_identical_requests_get_the_same_certificate(app_engine, alpha):
     token, asked = make_secret(app_engine, alpha).token, request("laptop")
     both, serials = threading.Barrier(2), []
 

@@ -4,11 +4,8 @@ import subprocess
 from pathlib import Path
 
 from cryptography import x509
-from sqlalchemy import Engine
 
 from tests.enrolment.conftest import make_secret
-from tests.enrolment.enrolment_server import EstServer
-from tests.factories.certificates import Certified
 
 
 def pki(*arguments: str | Path, data: bytes = b"") -> bytes:
@@ -17,7 +14,7 @@ def pki(*arguments: str | Path, data: bytes = b"") -> bytes:
     return done.stdout
 
 
-def test_strongswan_enrols_and_renews(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
+def test_strongswan_enrols_and_renews(est, app_engine, alpha):
     url = f"https://127.0.0.1:{est.port}/alpha"
     token = make_secret(app_engine, alpha).token
     first, second, held = est.folder / "first.key", est.folder / "second.key", est.folder / "first.pem"

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -72,7 +71,7 @@ def test_request_round_trips():
 
 @pytest.mark.parametrize("content", [b"", b"x", b"x" * 16, b"x" * 1000])
 @pytest.mark.parametrize("cipher", [AES_128, AES_256])
-def test_envelope_round_trips(content: bytes, cipher):
+def test_envelope_round_trips(content, cipher):
     certificate, key = registration()
     envelope = read_envelope(seal_envelope(content, certificate, cipher))
     recipient = find_recipient(envelope, certificate)
@@ -120,7 +119,7 @@ def signed_data(message: bytes) -> structures.SignedData:
     [("1.3.14.3.2.26", hashes.SHA1()), ("1.2.840.113549.2.5", hashes.MD5())],  # noqa: S303 -- to be refused
     ids=["sha1", "md5"],
 )
-def test_weak_digest_is_rejected_despite_a_valid_signature(dotted: str, algorithm: hashes.HashAlgorithm):
+def test_weak_digest_is_rejected_despite_a_valid_signature(dotted, algorithm):
     signed = signed_data(request())
     [signer] = signed.signer_infos.as_list()
     signer.digest_algorithm.algorithm = x509.ObjectIdentifier(dotted)
@@ -176,7 +175,7 @@ def test_message_over_the_size_limit_is_not_parsed():
 
 
 @pytest.mark.parametrize("nesting", [b"\x30\x80", b"\x24\x80", b"\xa0\x80", b"\x30\x82\xff\xff"])
-def test_deep_nesting_is_rejected(nesting: bytes):
+def test_deep_nesting_is_rejected(nesting):
     with pytest.raises(CmsDamaged):
         scep.read_request(nesting * (60_000 // len(nesting)))
 
@@ -229,7 +228,7 @@ def certificate_with_key_identifier(key: rsa.RSAPrivateKey) -> x509.Certificate:
 
 
 @pytest.mark.parametrize("options", [(), ("-keyid",), ("-stream",), ("-stream", "-keyid")], ids=" ".join)
-def test_openssl_message_is_parsed(options: tuple[str, ...], tmp_path: Path):
+def test_openssl_message_is_parsed(options, tmp_path):
     """OpenSSL streams with indefinite lengths and chunks. A key identifier replaces issuer and serial number."""
     key = device().key
     certificate = certificate_with_key_identifier(key)
@@ -273,7 +272,7 @@ def test_issuer_with_another_string_type_is_equal():
 
 @given(st.binary(max_size=400))
 @settings(max_examples=examples(300), deadline=None)
-def test_random_bytes_raise_only_the_documented_error(data: bytes):
+def test_random_bytes_raise_only_the_documented_error(data):
     for read in (scep.read_request, read_envelope, scep.read_challenge):
         with pytest.raises(PkiError):
             read(data)
@@ -281,7 +280,7 @@ def test_random_bytes_raise_only_the_documented_error(data: bytes):
 
 @given(st.data())
 @settings(max_examples=examples(400), deadline=None)
-def test_changed_message_is_rejected_or_still_verifies(data: st.DataObject):
+def test_changed_message_is_rejected_or_still_verifies(data):
     changed = data.draw(mutations(request()))
     try:
         content = read_whole(changed)
@@ -293,7 +292,7 @@ def test_changed_message_is_rejected_or_still_verifies(data: st.DataObject):
 
 @given(st.data())
 @settings(max_examples=examples(300), deadline=None)
-def test_changed_envelope_is_rejected_or_decrypted(data: st.DataObject):
+def test_changed_envelope_is_rejected_or_decrypted(data):
     certificate, key = registration()
     good = scep.read_request(request()).envelope
     try:
@@ -304,7 +303,7 @@ def test_changed_envelope_is_rejected_or_decrypted(data: st.DataObject):
 
 @given(st.data())
 @settings(max_examples=examples(200), deadline=None)
-def test_changed_certificate_request_is_parsed_or_rejected(data: st.DataObject):
+def test_changed_certificate_request_is_parsed_or_rejected(data):
     good = signing_request(device().key, "laptop", "challenge")
     try:
         scep.read_challenge(data.draw(mutations(good)))

@@ -37,7 +37,7 @@ def certificate(chain: Chain, key: PrivateKey) -> x509.Certificate:
         (True, b"pbeWithSHA1And3-KeyTripleDES-CBC, Iteration 20000", b"MAC: sha1"),
     ],
 )
-def test_openssl_opens_the_pkcs12_file(chain, key, certificate, tmp_path, legacy, scheme, mac) -> None:
+def test_openssl_opens_the_pkcs12_file(chain, key, certificate, tmp_path, legacy, scheme, mac):
     authorities = [chain.issuing.certificate, chain.root.certificate]
     file = tmp_path / "laptop.p12"
     file.write_bytes(
@@ -61,7 +61,7 @@ def test_openssl_opens_the_pkcs12_file(chain, key, certificate, tmp_path, legacy
     assert wrong.returncode != 0
 
 
-def test_pkcs12_with_short_password_or_wrong_key_is_rejected(key: PrivateKey, certificate: x509.Certificate) -> None:
+def test_pkcs12_with_short_password_or_wrong_key_is_rejected(key, certificate):
     with pytest.raises(BundleNotAllowed, match="at least 8"):
         build_pkcs12(friendly_name="x", key=key, certificate=certificate, chain=[], password="1234567")
     with pytest.raises(BundleNotAllowed, match="does not belong"):
@@ -69,7 +69,7 @@ def test_pkcs12_with_short_password_or_wrong_key_is_rejected(key: PrivateKey, ce
 
 
 @pytest.mark.parametrize("kind", ["ecdsa-p256", "ecdsa-p384", "rsa-2048"])
-def test_key_round_trips_as_der_and_pem(kind: str) -> None:
+def test_key_round_trips_as_der_and_pem(kind):
     key = generate_key(kind)  # type: ignore[arg-type]
     der = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
     for written in (der, key_pem(key)):
@@ -77,7 +77,7 @@ def test_key_round_trips_as_der_and_pem(kind: str) -> None:
     assert openssl("pkey", "-check", "-noout", data=key_pem(key)).returncode == 0
 
 
-def test_unreadable_or_unsupported_key_is_rejected() -> None:
+def test_unreadable_or_unsupported_key_is_rejected():
     edwards = ed25519.Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     encrypted = answer(
         "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-aes256", "-pass", "pass:x" * 4
@@ -92,7 +92,7 @@ def _request(tmp_path: Path, *arguments: str) -> bytes:
     return subprocess.run(command, check=True, capture_output=True, cwd=tmp_path).stdout
 
 
-def test_openssl_request_is_parsed(tmp_path: Path) -> None:
+def test_openssl_request_is_parsed(tmp_path):
     elliptic = (
         "-newkey",
         "ec",
@@ -106,7 +106,7 @@ def test_openssl_request_is_parsed(tmp_path: Path) -> None:
         assert (request.common_name, request.sans) == ("laptop 1", (San("dns", "laptop.alpha.example"),))
 
 
-def test_request_without_names_has_no_names() -> None:
+def test_request_without_names_has_no_names():
     key = generate_key()
     made = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
     request = read_signing_request(made.public_bytes(Encoding.DER))
@@ -114,7 +114,7 @@ def test_request_without_names_has_no_names() -> None:
     assert is_same_public_key(request.public_key, key.public_key())
 
 
-def test_request_with_a_bad_signature_is_rejected(tmp_path: Path) -> None:
+def test_request_with_a_bad_signature_is_rejected(tmp_path):
     elliptic = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-outform", "DER")
     made = bytearray(_request(tmp_path, *elliptic))
     made[made.index(b"laptop 1")] ^= 1
@@ -122,7 +122,7 @@ def test_request_with_a_bad_signature_is_rejected(tmp_path: Path) -> None:
         read_signing_request(bytes(made))
 
 
-def test_request_with_an_unknown_version_is_rejected(tmp_path: Path) -> None:
+def test_request_with_an_unknown_version_is_rejected(tmp_path):
     elliptic = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-outform", "DER")
     made = _request(tmp_path, *elliptic)
     version = bytes.fromhex("020100")
@@ -130,17 +130,17 @@ def test_request_with_an_unknown_version_is_rejected(tmp_path: Path) -> None:
         read_signing_request(made.replace(version, bytes.fromhex("020101"), 1))
 
 
-def test_request_with_a_weak_key_is_rejected(tmp_path: Path) -> None:
+def test_request_with_a_weak_key_is_rejected(tmp_path):
     with pytest.raises(KeyNotAllowed, match="1024 bits"):
         read_signing_request(_request(tmp_path, "-newkey", "rsa:1024"))
 
 
 @pytest.mark.parametrize("data", [b"", b"-----BEGIN CERTIFICATE REQUEST-----", b"\x30\x00", b"\0" * 40_000])
-def test_invalid_request_is_rejected(data: bytes) -> None:
+def test_invalid_request_is_rejected(data):
     with pytest.raises(RequestNotAllowed):
         read_signing_request(data)
 
 
-def test_certificates_keep_their_order(chain: Chain, certificate: x509.Certificate) -> None:
+def test_certificates_keep_their_order(chain, certificate):
     members = [certificate, chain.issuing.certificate, chain.root.certificate]
     assert x509.load_pem_x509_certificates(certificates_pem(members)) == members

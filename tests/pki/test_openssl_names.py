@@ -87,7 +87,7 @@ def _hash_and_line(name: bytes) -> tuple[str, str]:
 
 @given(_NAMES)
 @settings(max_examples=examples(100), deadline=None)
-def test_any_name_has_openssls_hash_and_text(name: bytes) -> None:
+def test_any_name_has_openssls_hash_and_text(name):
     assert (compute_name_hash(name), format_one_line(name)) == _hash_and_line(name)
 
 
@@ -101,7 +101,7 @@ def test_any_name_has_openssls_hash_and_text(name: bytes) -> None:
         ("日本", r"\xE6\x97\xA5\xE6\x9C\xAC"),
     ],
 )
-def test_library_made_name_has_openssls_hash_and_text(value: str, shown: str) -> None:
+def test_library_made_name_has_openssls_hash_and_text(value, shown):
     name = x509.Name(
         [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Alpha"), x509.NameAttribute(NameOID.COMMON_NAME, value)]
     )
@@ -109,7 +109,7 @@ def test_library_made_name_has_openssls_hash_and_text(value: str, shown: str) ->
     assert (compute_name_hash(name), format_one_line(name)) == _hash_and_line(name.public_bytes())
 
 
-def test_names_differing_in_case_and_spaces_share_a_hash() -> None:
+def test_names_differing_in_case_and_spaces_share_a_hash():
     def hash_of(value: str, tag: int = der.UTF8_STRING) -> str:
         return compute_name_hash(
             raw_certificates.name([(raw_certificates.COMMON_NAME, tag, value.encode(_CODECS[tag]))])
@@ -133,7 +133,7 @@ def test_names_differing_in_case_and_spaces_share_a_hash() -> None:
         (der.UNIVERSAL_STRING, b"\x00\x11\x00\x00"),
     ],
 )
-def test_string_that_openssl_rejects_is_rejected(tag: int, content: bytes) -> None:
+def test_string_that_openssl_rejects_is_rejected(tag, content):
     name = raw_certificates.name([(raw_certificates.COMMON_NAME, tag, content)])
     assert openssl("x509", "-inform", "DER", "-noout", "-hash", data=raw_certificates.certificate(name)).returncode != 0
     with pytest.raises(DerDamaged):
@@ -144,12 +144,12 @@ def test_string_that_openssl_rejects_is_rejected(tag: int, content: bytes) -> No
     "damaged",
     [b"", b"\x30", b"\x30\x05\x31", b"\x31\x00", b"\x30\x80", b"\x30\x02\x31\x00\x00", b"\x30\x04\x31\x02\x30\x00"],
 )
-def test_damaged_name_is_rejected(damaged: bytes) -> None:
+def test_damaged_name_is_rejected(damaged):
     with pytest.raises(DerDamaged):
         format_one_line(damaged)
 
 
-def test_x520_attribute_types_have_openssls_short_names() -> None:
+def test_x520_attribute_types_have_openssls_short_names():
     known = {}
     for line in answer("list", "-objects").splitlines():
         short, _, rest = line.partition(" = ")

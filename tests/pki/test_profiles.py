@@ -6,7 +6,7 @@ from pki.errors import ProfileErrors
 from pki.profiles import BUILT_IN_PROFILES, PROFILES, adjust_profile, parse_profiles
 
 
-def test_built_in_profiles_are_as_documented() -> None:
+def test_built_in_profiles_are_as_documented():
     assert list(PROFILES) == [
         "root",
         "issuing",
@@ -24,7 +24,7 @@ def test_built_in_profiles_are_as_documented() -> None:
     assert {name for name, profile in PROFILES.items() if profile.ocsp_no_check} == {"ocsp-signer"}
 
 
-def test_all_errors_are_reported_with_their_positions() -> None:
+def test_all_errors_are_reported_with_their_positions():
     with pytest.raises(ProfileErrors) as caught:
         parse_profiles(
             {
@@ -60,7 +60,7 @@ def test_all_errors_are_reported_with_their_positions() -> None:
     assert "one.key: 'rsa-512' must be one of ecdsa-p256, ecdsa-p384, rsa-2048, rsa-3072" in caught.value.mistakes
 
 
-def test_tenant_settings_are_accepted_within_profile_limits() -> None:
+def test_tenant_settings_are_accepted_within_profile_limits():
     chosen = adjust_profile(PROFILES["eap-client-device"], {"validity_days": 90, "key": "rsa-2048"})
     assert (chosen.validity, chosen.key) == (timedelta(days=90), "rsa-2048")
     assert adjust_profile(chosen, {}) == chosen

@@ -32,7 +32,7 @@ def hsm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SoftHsm:
 
 
 @pytest.mark.parametrize("kind", ["ecdsa-p256", "ecdsa-p384", "rsa-2048"])
-def test_token_authority_signs_a_chain_openssl_verifies(hsm: SoftHsm, tmp_path: Path, kind: Any) -> None:
+def test_token_authority_signs_a_chain_openssl_verifies(hsm, tmp_path, kind):
     token, now = hsm.token(), utc_now()
     root_key = token.generate(kind, key_id=b"root", label="root")
     root = issue_root(
@@ -65,7 +65,7 @@ def test_token_authority_signs_a_chain_openssl_verifies(hsm: SoftHsm, tmp_path: 
     assert good.returncode == 0, good.stderr
 
 
-def test_key_cannot_be_exported(hsm: SoftHsm) -> None:
+def test_key_cannot_be_exported(hsm):
     token = hsm.token()
     for kind in ("ecdsa-p256", "rsa-2048"):
         key = token.generate(kind, key_id=kind.encode(), label=kind)
@@ -85,7 +85,7 @@ def test_key_cannot_be_exported(hsm: SoftHsm) -> None:
 
 # The library reports that a search ended because its session ended.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_token_signs_again_after_it_was_removed(hsm: SoftHsm, tmp_path: Path) -> None:
+def test_token_signs_again_after_it_was_removed(hsm, tmp_path):
     key = hsm.token().generate("ecdsa-p256", key_id=b"k", label="k")
     away = tmp_path / "away"
     for entry in list(hsm.store.iterdir()):
@@ -100,7 +100,7 @@ def test_token_signs_again_after_it_was_removed(hsm: SoftHsm, tmp_path: Path) ->
     key.public_key().verify(key.sign(b"data", ec.ECDSA(hashes.SHA256())), b"data", ec.ECDSA(hashes.SHA256()))
 
 
-def test_session_without_its_key_is_discarded(hsm: SoftHsm, tmp_path: Path) -> None:
+def test_session_without_its_key_is_discarded(hsm, tmp_path):
     token, away = hsm.token(), tmp_path / "away"
     public = token.generate("ecdsa-p256", key_id=b"k", label="k").public_key()
     hsm.store.rename(away)
@@ -113,7 +113,7 @@ def test_session_without_its_key_is_discarded(hsm: SoftHsm, tmp_path: Path) -> N
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_failing_module_is_unavailable_until_it_recovers(hsm: SoftHsm) -> None:
+def test_failing_module_is_unavailable_until_it_recovers(hsm):
     token, configuration = hsm.token(), hsm.configuration.read_text()
     public = token.generate("ecdsa-p256", key_id=b"k", label="k").public_key()
     hsm.configuration.write_text("directories.tokendir = /nonexistent\n")
@@ -128,7 +128,7 @@ def _sign(token: Pkcs11Token, answers: "multiprocessing.Queue[bytes]") -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_forked_child_opens_its_own_session(hsm: SoftHsm) -> None:
+def test_forked_child_opens_its_own_session(hsm):
     token = hsm.token()
     public = token.generate("ecdsa-p256", key_id=b"k", label="k").public_key()
     context = multiprocessing.get_context("fork")
@@ -141,7 +141,7 @@ def test_forked_child_opens_its_own_session(hsm: SoftHsm) -> None:
     public.verify(token.key(b"k").sign(b"data", ec.ECDSA(hashes.SHA256())), b"data", ec.ECDSA(hashes.SHA256()))
 
 
-def test_wrong_pin_is_not_retried(hsm: SoftHsm, tmp_path: Path) -> None:
+def test_wrong_pin_is_not_retried(hsm, tmp_path):
     token = hsm.token(pin="0000")
     with pytest.raises(TokenRefused, match="PIN of the token 'admit test' is wrong"):
         token.key(b"k")
@@ -165,7 +165,7 @@ def test_wrong_pin_is_not_retried(hsm: SoftHsm, tmp_path: Path) -> None:
         ({"module": Path("/etc/hostname")}, TokenRefused, "/etc/hostname is not a PKCS#11 module"),
     ],
 )
-def test_configuration_error_is_named(hsm: SoftHsm, changes: Any, error: type[Exception], words: str) -> None:
+def test_configuration_error_is_named(hsm, changes, error, words):
     with pytest.raises(error, match=words):
         hsm.token(**changes).key(b"k")
     with pytest.raises(TokenRefused, match="has no key 6b"):

@@ -11,13 +11,13 @@ from nac.policies.json_rows import _KEY_ORDER
 PAGE = (CHECKOUT / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
 
 
-def test_every_operator_key_and_kind_is_documented() -> None:
+def test_every_operator_key_and_kind_is_documented():
     assert [operator for operator in OPERATORS if f"\n| `{operator}` | " not in PAGE] == []
     words = {*_KEY_ORDER, *AttributeKind.__args__}
     assert {word for word in words if not re.search(rf'[`"]{word}[`"]', PAGE)} == set()
 
 
-def test_vendor_page_lists_the_attributes_of_each_vendor() -> None:
+def test_vendor_page_lists_the_attributes_of_each_vendor():
     page = (CHECKOUT / "docs" / "reference" / "vendors.md").read_text(encoding="utf-8")
     rows = {
         row[0]: row[1:]

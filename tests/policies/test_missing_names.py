@@ -57,7 +57,7 @@ def save(do, document: object) -> None:
 
 
 @_kinds
-def test_draft_with_unknown_references_is_rejected(do, main, add, attribute: str, what: str, operation: str):
+def test_draft_with_unknown_references_is_rejected(do, main, add, attribute, what, operation):
     add(attribute, "core")
     with pytest.raises(InvalidPolicy) as caught:
         save(do, rule_that_names(attribute, "core", "edge"))
@@ -72,9 +72,7 @@ def test_draft_with_unknown_references_is_rejected(do, main, add, attribute: str
 
 
 @_kinds
-def test_deleted_reference_blocks_publish_and_rollback(
-    do, main, add, remove, attribute: str, what: str, operation: str
-):
+def test_deleted_reference_blocks_publish_and_rollback(do, main, add, remove, attribute, what, operation):
     add(attribute, "core")
     save(do, rule_that_names(attribute, "core"))
     do(policies.publish_policy, slug="main")
@@ -93,7 +91,7 @@ def test_deleted_reference_blocks_publish_and_rollback(
 
 
 @_kinds
-def test_template_policy_may_name_missing_items(do, attribute: str, what: str, operation: str):
+def test_template_policy_may_name_missing_items(do, attribute, what, operation):
     """All tenants of a template share its policy."""
     for number, document in enumerate(
         (rule_that_names(attribute, "core"), policy_of(), rule_that_names(attribute, "core")), 1

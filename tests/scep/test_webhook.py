@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from fastapi import FastAPI
 from sqlalchemy import Engine, select
 
 from nac.certificates.scep import webhook_client, webhook_config
@@ -73,7 +72,7 @@ def ask(server: Server, device: Device | None = None, challenge: str = CHALLENGE
     return server.enrol(device or Device("laptop"), challenge, **changes)
 
 
-def test_allowed_device_gets_a_certificate_and_hook_is_notified(setting: Setting, hook: WebhookServer, server: Server):
+def test_allowed_device_gets_a_certificate_and_hook_is_notified(setting, hook, server):
     secret = setting.save(profile="eap-client-user")
     hook.say = respond_with(decision="allow", common_name="laptop", sans=["upn:ann@corp.example"], more="is ignored")
     device = Device("laptop")
@@ -108,9 +107,7 @@ def test_allowed_device_gets_a_certificate_and_hook_is_notified(setting: Setting
         assert abs(utc_now().timestamp() - int(stamp)) < 60
 
 
-def test_denied_device_gets_only_the_reason(
-    setting: Setting, hook: WebhookServer, server: Server, app_engine: Engine, alpha: Certified
-):
+def test_denied_device_gets_only_the_reason(setting, hook, server, app_engine, alpha):
     setting.save()
     hook.say = respond_with(decision="deny", reason="The device is not compliant.")
     reply = ask(server)
@@ -118,9 +115,7 @@ def test_denied_device_gets_only_the_reason(
     assert issued(app_engine, alpha) == 0
 
 
-def test_only_allowed_names_are_issued(
-    setting: Setting, hook: WebhookServer, server: Server, app_engine: Engine, alpha: Certified
-):
+def test_only_allowed_names_are_issued(setting, hook, server, app_engine, alpha):
     setting.save()
     hook.say = respond_with(decision="allow", common_name="laptop", sans=["dns:laptop.corp.example"])
     assert ask(server, Device("director")).fail_info == BAD_REQUEST
@@ -130,7 +125,7 @@ def test_only_allowed_names_are_issued(
     assert issued(app_engine, alpha) == 0
 
 
-def test_retransmission_does_not_call_the_webhook_again(setting: Setting, hook: WebhookServer, server: Server):
+def test_retransmission_does_not_call_the_webhook_again(setting, hook, server):
     setting.save()
     hook.say = respond_with(decision="allow", common_name="laptop")
     device = Device("laptop")
@@ -187,9 +182,7 @@ def test_invalid_webhook_response_denies(setting, hook, server, app_engine, alph
         {"url": "https://localhost:1/"},
     ],
 )
-def test_blocked_webhook_address_never_gets_the_challenge(
-    setting: Setting, hook: WebhookServer, server: Server, changes: dict[str, Any]
-):
+def test_blocked_webhook_address_never_gets_the_challenge(setting, hook, server, changes):
     if "url" in changes:
         changes = changes | {"url": changes["url"].format(port=setting.port)}
     setting.save(**changes)
@@ -198,7 +191,7 @@ def test_blocked_webhook_address_never_gets_the_challenge(
     assert hook.asked == []
 
 
-def test_webhook_address_is_not_logged(setting: Setting, server: Server, caplog: pytest.LogCaptureFixture):
+def test_webhook_address_is_not_logged(setting, server, caplog):
     """The address may contain a credential."""
     setting.save(url="https://localhost:1/hook?code=secret-of-the-tenant")
     assert "Try again later" in ask(server).text
@@ -206,9 +199,7 @@ def test_webhook_address_is_not_logged(setting: Setting, server: Server, caplog:
     assert "secret-of-the-tenant" not in caplog.text
 
 
-def test_slow_webhook_calls_are_limited(
-    setting: Setting, hook: WebhookServer, server: Server, monkeypatch: pytest.MonkeyPatch
-):
+def test_slow_webhook_calls_are_limited(setting, hook, server, monkeypatch):
     monkeypatch.setattr(webhook_client, "_concurrency_limit", webhook_client._ConcurrencyLimit(1))
     setting.save()
     asked, go_on = threading.Event(), threading.Event()
@@ -229,16 +220,14 @@ def test_slow_webhook_calls_are_limited(
     assert ask(server, second).certificate(second)
 
 
-def test_request_without_a_challenge_does_not_call_the_webhook(setting: Setting, hook: WebhookServer, server: Server):
+def test_request_without_a_challenge_does_not_call_the_webhook(setting, hook, server):
     setting.save()
     hook.say = respond_with(decision="allow", common_name="laptop")
     assert ask(server, challenge="").fail_info == BAD_REQUEST
     assert hook.asked == []
 
 
-def test_one_time_challenges_still_work_and_are_never_sent(
-    setting: Setting, hook: WebhookServer, server: Server, challenge: str
-):
+def test_one_time_challenges_still_work_and_are_never_sent(setting, hook, server, challenge):
     setting.save()
     device = Device()
     assert server.obtain(device, challenge).public_key() == device.key.public_key()
@@ -246,7 +235,7 @@ def test_one_time_challenges_still_work_and_are_never_sent(
     assert hook.asked == []
 
 
-def test_deleted_webhook_is_not_called(setting: Setting, hook: WebhookServer, server: Server, app_engine: Engine):
+def test_deleted_webhook_is_not_called(setting, hook, server, app_engine):
     setting.save()
     tenant_id = setting.certified.tenant_id
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
@@ -257,7 +246,7 @@ def test_deleted_webhook_is_not_called(setting: Setting, hook: WebhookServer, se
         webhook_config.delete_webhook(session, actor=ACTOR, tenant_id=tenant_id)
 
 
-def test_secret_is_resealed_each_time_and_not_audited(setting: Setting, app_engine: Engine):
+def test_secret_is_resealed_each_time_and_not_audited(setting, app_engine):
     first, second = setting.save(), setting.save(timeout_seconds=2.0)
     assert first != second
     with session_scope(TenantScope(setting.certified.tenant_id), engine=app_engine) as session:
@@ -269,7 +258,7 @@ def test_secret_is_resealed_each_time_and_not_audited(setting: Setting, app_engi
     assert not any(first in str(entry.after) or second in str(entry.after) for entry in entries)
 
 
-def test_every_settings_error_is_reported(setting: Setting):
+def test_every_settings_error_is_reported(setting):
     wrong = {
         "url": "http://user@localhost/",
         "profile": "root",
@@ -286,9 +275,7 @@ def test_every_settings_error_is_reported(setting: Setting):
         setting.save(**wrong)
 
 
-def test_webhook_on_the_platforms_own_host_is_blocked(
-    setting: Setting, hook: WebhookServer, server: Server, app: FastAPI
-):
+def test_webhook_on_the_platforms_own_host_is_blocked(setting, hook, server, app):
     app.state.settings = replace(app.state.settings, outbound_reach=DEFAULT_REACH)
     setting.save()
     hook.say = respond_with(decision="allow", common_name="laptop")
@@ -296,9 +283,7 @@ def test_webhook_on_the_platforms_own_host_is_blocked(
     assert hook.asked == []
 
 
-def test_webhook_cannot_allow_a_radius_server_name(
-    setting: Setting, hook: WebhookServer, server: Server, app_engine: Engine, alpha: Certified
-):
+def test_webhook_cannot_allow_a_radius_server_name(setting, hook, server, app_engine, alpha):
     setting.save()
     hook.say = respond_with(decision="allow", common_name="radius.alpha.admit.example")
     assert ask(server, Device("radius.alpha.admit.example")).status == "2"
