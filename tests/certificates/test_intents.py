@@ -137,7 +137,6 @@ def listed(engine: Engine, of: Certified) -> tuple[int, list[str]]:
     """The number of the published CRL, and its serial numbers."""
     with session_scope(TenantScope(of.tenant_id), engine=engine) as session:
         der = session.scalars(select(ListRow.crl_der).where(ListRow.authority_id == of.authorities.issuing.id)).one()
-    assert der is not None
     crl = x509.load_der_x509_crl(der)
     number = crl.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
     return number, [entry.serial_number.to_bytes(16).hex() for entry in crl]
@@ -305,7 +304,6 @@ def test_lost_crl_leaves_a_gap_in_the_numbers(app_engine, worker_engine, databas
         serials = session.scalars(select(OcspSignerRow.serial)).all()
     assert crl.after == {"number": 2, "entries": 0, "scheduled": True, "last_published": 0}
     # No certificate uses the key.
-    assert abandoned.after is not None
     assert [serial.hex() for serial in serials] != [abandoned.after["serial"]]
     assert ocsp(app_engine, alpha, abandoned.after["serial"]) is OCSPCertStatus.UNKNOWN
 
@@ -331,9 +329,7 @@ def test_rollover_completes_an_interrupted_hierarchy(app_engine, worker_engine, 
     else:
         with session_scope(TenantScope(tenant_id), engine=worker_engine) as session:
             renewing = server_renewal.plan_renewal(session, actor=ACTOR, tenant_id=tenant_id, signing=SIGNING, now=now)
-            assert renewing is not None
             server = server_renewal.execute_renewal(session, renewing, actor=ACTOR, signing=SIGNING, now=now)
-    assert server is not None
     assert (server.common_name, server.present_from in (None, now)) == ("radius.late.admit.example", True)
     age(owner_engine, intents.ABANDON_AFTER)
     with session_scope(TenantScope(tenant_id), engine=worker_engine) as session:
@@ -382,6 +378,5 @@ def test_interrupted_root_rollover_recovers(app_engine, worker_engine, database,
         return
     (issuing,) = (row.id for row in authorities if row.kind == "issuing" and row.status == "active")
     server = renew()
-    assert server is not None
     assert (server.authority_id, server.present_from) == (issuing, alpha.now)
     assert renew() is None

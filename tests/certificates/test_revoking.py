@@ -12,15 +12,7 @@ from nac.inventory.endpoints.service import create_endpoint
 from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import InvalidInput
-from nac.models import (
-    AuditEntry,
-    Certificate,
-    CertificateAuthority,
-    CoaRequest,
-    RevocationWork,
-    Tenant,
-    User,
-)
+from nac.models import AuditEntry, Certificate, CertificateAuthority, CoaRequest, RevocationWork, Tenant, User
 from pki.serials import random_serial, serial_bytes
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR

@@ -72,15 +72,12 @@ def test_new_root_is_cross_certified_by_the_old_one(app_engine, alpha, tmp_path)
         done.root.id: "active",
         done.issuing.id: "active",
     }
-    assert done.root.cross_der is not None
     assert _verifies(tmp_path, files, done.root)
     assert not _verifies(tmp_path, files, old.root)
     with_cross = files | {
         "chain": files["chain"] + certificates_pem([x509.load_der_x509_certificate(done.root.cross_der)])
     }
     assert _verifies(tmp_path, with_cross, old.root)
-    assert done.server is not None
-    assert done.server.certificate_der is not None
     assert [str(name) for name in read_sans(x509.load_der_x509_certificate(done.server.certificate_der))] == [
         "dns:radius.alpha.admit.example"
     ]
@@ -119,8 +116,6 @@ def test_concurrent_workers_roll_over_once(app_engine, alpha):
     now = alpha.authorities.server.not_after - 10 * _DAY
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         first, second = (_plan_renewal(session, alpha, now) for _ in range(2))
-        assert first is not None
-        assert second is not None
         server_renewal.execute_renewal(session, first, actor=ACTOR, signing=SIGNING, now=now)
         with pytest.raises(CertificateStatusConflict, match="already has a successor"):
             server_renewal.execute_renewal(session, second, actor=ACTOR, signing=SIGNING, now=now)
@@ -155,7 +150,6 @@ def test_revoked_authority_is_replaced_with_its_server_cert(app_engine, alpha, t
     assert done.retired == ()
     # A revoked root signs no cross-certificate.
     assert done.root.cross_der is None
-    assert done.server is not None
     assert done.server.authority_id == done.issuing.id
     assert done.server.common_name == alpha.authorities.server.common_name
     assert _verifies(tmp_path, files, done.root)
@@ -196,7 +190,6 @@ def test_new_root_without_cross_certificate_starts_later(app_engine, alpha):
         assert session.scalars(select(AuthorityIntent).where(AuthorityIntent.signed_at.is_(None))).all() == []
         done = _roll_over(session, alpha, of_root=True, server_from=day)
     assert done.root.cross_der is None
-    assert done.server is not None
     assert done.server.present_from == day
 
 
@@ -224,7 +217,6 @@ def test_server_certificate_is_renewed_45_days_before_expiry(app_engine, alpha):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         assert _renew(session, alpha, due - timedelta(seconds=1)) is None
         new = _renew(session, alpha, due)
-        assert new is not None
         assert _renew(session, alpha, due + _DAY) is None
         entry = session.scalars(select(AuditEntry).order_by(AuditEntry.id.desc()).limit(1)).one()
     assert (new.common_name, new.key_sealed is not None) == (old.common_name, True)
@@ -237,7 +229,6 @@ def test_expired_server_certificate_is_renewed_and_used_at_once(app_engine, alph
     now = alpha.authorities.server.not_after + _DAY
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         new = _renew(session, alpha, now)
-    assert new is not None
     assert new.present_from == now
 
 
@@ -255,9 +246,7 @@ def test_short_lived_server_cert_is_renewed_in_last_third(app_engine, platform):
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         assert _renew(session, short, short.now + 19 * _DAY) is None
         new = _renew(session, short, short.now + 21 * _DAY)
-    assert new is not None
-    assert new.certificate_der is not None
-    assert x509.load_der_x509_certificate(new.certificate_der).public_key().key_size == 2048  # type: ignore[union-attr]
+    assert x509.load_der_x509_certificate(new.certificate_der).public_key().key_size == 2048
 
 
 def test_renewal_without_longer_validity_is_skipped(app_engine, alpha):
@@ -312,7 +301,6 @@ def test_earlier_server_certificate_can_be_reactivated(app_engine, alpha):
             tuple(names), new.serial.hex()
         )
         renewed = _renew(session, alpha, old.not_after - 45 * _DAY)
-        assert renewed is not None
         assert (renewed.common_name, server_renewal.find_removed_names(shown, renewed)) == (old.common_name, None)
         with pytest.raises(CertificateStatusConflict, match="expired on"):
             server_renewal.present_server_certificate(

@@ -34,9 +34,7 @@ def _act(app_engine: Engine, tenant: Certified, verb: str, serial: str, **more: 
     verbs = {"revoke": revoke_certificate, "suspend": suspend_certificate, "reinstate": reinstate_certificate}
     moment = {} if verb == "reinstate" else {"now": tenant.now}
     with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
-        return verbs[verb](  # type: ignore[operator]
-            session, actor=ACTOR, tenant_id=tenant.tenant_id, serial=serial, **(moment | more)
-        )
+        return verbs[verb](session, actor=ACTOR, tenant_id=tenant.tenant_id, serial=serial, **(moment | more))
 
 
 @pytest.mark.parametrize(

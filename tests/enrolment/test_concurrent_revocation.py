@@ -138,7 +138,7 @@ def test_revoking_an_authority_waits_only_for_current_requests(app_engine, owner
             certificate_repository.lock_tenant_shared(session, alpha.tenant_id)
             for number, each in enumerate((first, second), 1):
                 pool.submit(each)
-                until(lambda number=number: done or connection.scalar(_WAITING) == number, "it waits for a lock")  # type: ignore[misc]
+                until(lambda number=number: done or connection.scalar(_WAITING) == number, "it waits for a lock")
         pool.shutdown()
     assert done == ["revoked", "enrolled"]
     assert statuses(app_engine, alpha) == []

@@ -212,6 +212,6 @@ def test_renewal_by_a_copied_serial_number_is_rejected(app_engine, alpha, bravo)
         not_valid_after=issued.certificate.not_valid_after_utc,
         extensions=list(issued.certificate.extensions),
     )
-    copied = builder.sign(key, issued.certificate.signature_hash_algorithm)  # type: ignore[arg-type]
+    copied = builder.sign(key, issued.certificate.signature_hash_algorithm)
     with pytest.raises(AdmitError, match="did not issue this certificate"):
         renew(app_engine, alpha, copied, request("kiosk"))

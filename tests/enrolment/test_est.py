@@ -50,7 +50,7 @@ def filtered(command: list[str], data: bytes) -> bytes:
 
 
 def encoded(**named: object) -> bytes:
-    return base64.encodebytes(request_der(**named))  # type: ignore[arg-type]
+    return base64.encodebytes(request_der(**named))
 
 
 def signed(of: Certified, app_engine: Engine) -> int:
@@ -231,7 +231,6 @@ def test_expired_certificate_is_rejected_with_the_reason(est, app_engine, alpha)
     days = timedelta(days=1)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issued = alpha.issue(session, not_before=alpha.now - 30 * days, not_after=alpha.now - days)
-    assert issued.key is not None
     shown = on_disk(est, "expired", issued.certificate, issued.key)
     reply = est.ask("alpha", "simplereenroll", *shown, body=encoded(common_name="laptop 1"))
     assert reply.status == 403
@@ -250,7 +249,6 @@ def test_certificate_of_another_tenant_is_rejected(est, app_engine, alpha, platf
             return None
 
     refused = until(answer, "TLS believes the new tenant's authorities")
-    assert refused is not None
     assert refused.status == 403
     assert "did not issue this certificate" in refused.text
     assert est.ask("bravo", "simplereenroll", *device.shown, body=encoded(common_name="laptop")).status == 200

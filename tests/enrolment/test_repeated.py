@@ -115,12 +115,7 @@ def test_concurrent_identical_requests_get_the_same_certificate(app_engine, alph
     def ask() -> None:
         with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
             held = enrolment.lock_secret(
-                session,
-                tenant_id=alpha.tenant_id,
-                kind="est",
-                name=token.public_id,
-                secret=token.secret,
-                now=alpha.now,
+                session, tenant_id=alpha.tenant_id, kind="est", name=token.public_id, secret=token.secret, now=alpha.now
             )
             issued = certificate_enrolment.find_repeated_enrolment(
                 session, secret=held.row, request=asked, now=alpha.now

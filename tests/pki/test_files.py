@@ -70,7 +70,7 @@ def test_pkcs12_with_short_password_or_wrong_key_is_rejected(key, certificate):
 
 @pytest.mark.parametrize("kind", ["ecdsa-p256", "ecdsa-p384", "rsa-2048"])
 def test_key_round_trips_as_der_and_pem(kind):
-    key = generate_key(kind)  # type: ignore[arg-type]
+    key = generate_key(kind)
     der = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
     for written in (der, key_pem(key)):
         assert is_same_public_key(load_key(written).public_key(), key.public_key())

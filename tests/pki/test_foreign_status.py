@@ -67,10 +67,7 @@ def test_crl_limited_to_user_certificates_is_parsed():
         (lambda: crl((x509.DeltaCRLIndicator(3), True)), "delta CRL"),
         (lambda: crl(point(indirect_crl=True)), "partial"),
         (lambda: crl(point(only_contains_ca_certs=True)), "partial"),
-        (
-            lambda: crl(point(only_some_reasons=frozenset([x509.ReasonFlags.key_compromise]))),
-            "partial",
-        ),
+        (lambda: crl(point(only_some_reasons=frozenset([x509.ReasonFlags.key_compromise]))), "partial"),
         (
             lambda: crl((x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"\5\0"), True)),
             "critical extension 1.2.3.4",

@@ -89,9 +89,4 @@ def test_tests_simulation_and_replay_agree_with_the_engine(
 
 
 def expectation(decision):
-    return {
-        "verdict": decision.verdict,
-        "rule": decision.rule_id,
-        "reason": decision.reason,
-        "vlan": decision.vlan,
-    }
+    return {"verdict": decision.verdict, "rule": decision.rule_id, "reason": decision.reason, "vlan": decision.vlan}

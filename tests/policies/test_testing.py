@@ -115,10 +115,7 @@ def test_monitor_mode_of_rule_and_site_can_be_expected(as_tenant):
         rules=[good()["rules"][0] | {"then": {"verdict": "deny"}, "monitor": True}],
     )
     results = as_tenant(policies.run_document_tests, document=tried_out)
-    assert [[str(unmet) for unmet in result.unmet] for result in results] == [
-        [],
-        ["monitored: expected no, got rule"],
-    ]
+    assert [[str(unmet) for unmet in result.unmet] for result in results] == [[], ["monitored: expected no, got rule"]]
     as_tenant(site_settings.update_site, actor=ACTOR, slug="main", monitor=True)
     (there,) = as_tenant(
         policies.run_document_tests, document=with_tests(case(expect={"monitored": True}, site="main"))

@@ -84,10 +84,7 @@ def test_tests_of_a_file_or_the_newest_version_are_run(policy_command, file_of):
     assert failed.exit_code == 1
     assert failed.output.startswith("tests[0] 't': vlan: expected 20, got 21. Rule 'By group' (r) matched: ")
     row = json.loads(policy_command("test", "--file", file_of(failing), "--json").output)
-    assert (row["passed"], row["tests"][0]["unmet"]) == (
-        False,
-        [{"what": "vlan", "expected": "20", "came": "21"}],
-    )
+    assert (row["passed"], row["tests"][0]["unmet"]) == (False, [{"what": "vlan", "expected": "20", "came": "21"}])
     assert row["tests"][0]["decision"]["rule"] == "r"
 
 

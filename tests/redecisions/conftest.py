@@ -82,8 +82,7 @@ class Net:
         user_id = add_user(self.owner, self.tenant, name)
         for group in groups:
             self.owner.execute(
-                "INSERT INTO user_groups (tenant_id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING",
-                (self.id, group),
+                "INSERT INTO user_groups (tenant_id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING", (self.id, group)
             )
             self.owner.execute(
                 "INSERT INTO user_group_members (tenant_id, user_id, group_id) "

@@ -123,10 +123,7 @@ def agreement(net):
     return AgreementNet(net)
 
 
-@settings(
-    max_examples=examples(60),
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     documents(),
     _ENDPOINTS,
@@ -235,10 +232,7 @@ _CERTIFICATE_STATES = {
     "other profile": ("UPDATE certificates SET profile = 'radsec-client'", "wrong-key-usage"),
     "deleted": ("DELETE FROM certificates", "certificate-unknown"),
     "authority revoked": ("UPDATE certificate_authorities SET status = 'revoked' WHERE kind = 'root'", "ca-revoked"),
-    "authority expired": (
-        "UPDATE certificate_authorities SET not_after = now() - interval '1 day'",
-        "ca-expired",
-    ),
+    "authority expired": ("UPDATE certificate_authorities SET not_after = now() - interval '1 day'", "ca-expired"),
     "authority renamed": ("UPDATE certificate_authorities SET subject = '/CN=another'", "unknown-ca"),
     "TLS version": ("UPDATE tenants SET tls_versions = '{1.2}'", "tls-version"),
     "method": ("UPDATE tenants SET methods = '{mab}'", "method-not-offered"),
@@ -246,10 +240,7 @@ _CERTIFICATE_STATES = {
         "UPDATE certificates SET status = 'revoked'; UPDATE tenants SET methods = '{mab}'",
         "certificate-revoked",
     ),
-    "TLS version, method": (
-        "UPDATE tenants SET methods = '{mab}', tls_versions = '{1.2}'",
-        "tls-version",
-    ),
+    "TLS version, method": ("UPDATE tenants SET methods = '{mab}', tls_versions = '{1.2}'", "tls-version"),
     "tenant": (
         "UPDATE certificates SET status = 'revoked'; UPDATE tenants SET status = 'suspended'",
         "tenant-suspended",

@@ -17,13 +17,7 @@ from pki.cms_envelopes import AES_128, AES_256, read_envelope
 from pki.names import read_common_name, read_sans
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR
-from tests.scep.client import (
-    BAD_CERT_ID,
-    BAD_MESSAGE_CHECK,
-    BAD_REQUEST,
-    CERT_POLL,
-    Device,
-)
+from tests.scep.client import BAD_CERT_ID, BAD_MESSAGE_CHECK, BAD_REQUEST, CERT_POLL, Device
 from tests.scep.conftest import issued, make_challenge, uses
 
 

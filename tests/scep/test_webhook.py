@@ -269,7 +269,7 @@ def test_every_settings_error_is_reported(setting):
     with pytest.raises(InvalidWebhookSettings) as refused:
         check_settings(WebhookSettings(**wrong))
     assert [place for place, _ in refused.value.mistakes] == [
-        *("url", "profile", "timeout_seconds", "networks", "networks", "ca_certificate"),
+        *("url", "profile", "timeout_seconds", "networks", "networks", "ca_certificate")
     ]
     with pytest.raises(InvalidScepWebhook, match=r"not a valid PEM certificate: .*\. See docs/how-to/scep\.md"):
         setting.save(**wrong)

@@ -68,7 +68,6 @@ def test_apple_profile_links_network_roots_and_identity(alpha, app_engine, ssid,
     assert [payload["PayloadDisplayName"] for payload in roots] == ["Alpha Root CA", "Alpha Root CA 2"]
     (identity,) = payloads["com.apple.security.pkcs12"]
     held = pkcs12.load_pkcs12(identity["PayloadContent"], identity["Password"].encode())
-    assert held.cert is not None
     assert held.cert.certificate == issued.certificate
     (link,) = payloads[kind]
     assert link["PayloadCertificateUUID"] == identity["PayloadUUID"]
