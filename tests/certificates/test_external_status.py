@@ -13,7 +13,7 @@ from sqlalchemy import select
 from nac.certificates import external_status
 from nac.certificates.external_authorities import import_authorities
 from nac.kit.clock import utc_now
-from nac.kit.db import PlatformScope, TenantScope, session_scope
+from nac.kit.db import PlatformScope, session_scope
 from nac.kit.outbound.http_client import HttpClient, OutboundTransport
 from nac.kit.outbound.reach import OutboundReach
 from nac.models import CoaRequest, ExternalCertificate, ExternalStatus, StatusSource
@@ -37,11 +37,6 @@ def corporate():
 def publisher(tmp_path, corporate):
     with publishing(tmp_path, corporate) as publisher:
         yield publisher
-
-
-@pytest.fixture
-def scoped(app_engine, alpha):
-    return lambda: session_scope(TenantScope(alpha.tenant_id), engine=app_engine)
 
 
 @pytest.fixture

@@ -49,19 +49,19 @@ def test_token_key_is_created_and_found_by_its_row(settings):
 
 
 @pytest.mark.parametrize(
-    ("pin", "error", "words"),
+    ("pin", "words"),
     [
-        ("0000\n", KeyStoreRefused, "PIN of the token 'admit test' is wrong"),
-        ("\n", KeyStoreRefused, "first line must be the PIN"),
-        (None, KeyStoreRefused, "Cannot read the PIN file"),
+        ("0000\n", "PIN of the token 'admit test' is wrong"),
+        ("\n", "first line must be the PIN"),
+        (None, "Cannot read the PIN file"),
     ],
 )
-def test_wrong_pin_is_reported(settings, tmp_path, pin, error, words):
+def test_wrong_pin_is_reported(settings, tmp_path, pin, words):
     if pin is None:
         (tmp_path / "pin").unlink()
     else:
         (tmp_path / "pin").write_text(pin)
-    with pytest.raises(error, match=words) as caught:
+    with pytest.raises(KeyStoreRefused, match=words) as caught:
         SigningContext.from_settings(settings).new_authority_key("ecdsa-p256", authority_id=uuid4())
     assert "0000" not in str(caught.value)
     (tmp_path / "pin").touch(mode=0o600)

@@ -3,30 +3,21 @@
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import Engine, delete, func, insert, select
+from sqlalchemy import delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from nac.certificates import bulk_revocation, service
 from nac.certificates.errors import CertificateStatusConflict
 from nac.inventory.endpoints.service import create_endpoint
 from nac.kit.clock import utc_now
-from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import InvalidInput
 from nac.models import AuditEntry, Certificate, CertificateAuthority, CoaRequest, RevocationWork, Tenant, User
 from pki.serials import random_serial, serial_bytes
-from tests.factories.certificates import Certified
+from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR
 
 NOW = utc_now()
 ENDPOINT = "02aabbccdd01"
-
-
-@pytest.fixture
-def scoped(app_engine: Engine, alpha: Certified):
-    def scoped():
-        return session_scope(TenantScope(alpha.tenant_id), engine=app_engine)
-
-    return scoped
 
 
 def queued(session: Session) -> dict[str, str]:
@@ -74,11 +65,9 @@ def test_suspension_disconnects_and_reinstatement_cancels(scoped, lives, alpha):
 def test_all_certificates_of_an_endpoint_or_user_are_revoked(scoped, lives, alpha):
     with scoped() as session:
         endpoint = create_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac=ENDPOINT, allow_random=True)
-        user = User(tenant_id=alpha.tenant_id, name="anna", password_hash="x")
-        session.add(user)
-        session.flush()
+        user_id = make_row(session, User.__table__, alpha.tenant_id, id=uuid4(), name="anna")["id"]
         of_endpoint = [alpha.issue(session, endpoint_id=endpoint.id).serial for _ in range(2)]
-        of_user = [alpha.issue(session, user_id=user.id).serial for _ in range(2)]
+        of_user = [alpha.issue(session, user_id=user_id).serial for _ in range(2)]
         nobodys = alpha.issue(session).serial
     live = lives(of_endpoint[0].hex())
     given = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "now": NOW}
@@ -104,10 +93,8 @@ def test_all_certificates_of_an_endpoint_or_user_are_revoked(scoped, lives, alph
 
 def test_suspending_a_user_skips_revoked_certificates(scoped, lives, alpha):
     with scoped() as session:
-        user = User(tenant_id=alpha.tenant_id, name="anna", password_hash="x")
-        session.add(user)
-        session.flush()
-        first, second, revoked = (alpha.issue(session, user_id=user.id).serial for _ in range(3))
+        user_id = make_row(session, User.__table__, alpha.tenant_id, id=uuid4(), name="anna")["id"]
+        first, second, revoked = (alpha.issue(session, user_id=user_id).serial for _ in range(3))
         nobodys = alpha.issue(session).serial
     live = lives(second.hex())
     given = {"actor": ACTOR, "tenant_id": alpha.tenant_id}
@@ -158,28 +145,18 @@ def test_revoked_root_revokes_everything_below(scoped, alpha, bravo, app_engine)
         }
         with pytest.raises(CertificateStatusConflict, match="already revoked"):
             bulk_revocation.revoke_authority(session, which=str(alpha.authorities.root.id), **given)
-    with session_scope(TenantScope(bravo.tenant_id), engine=app_engine) as session:
+    with scoped(bravo) as session:
         assert set(session.scalars(select(CertificateAuthority.status))) == {"active"}
 
 
 def test_batches_are_revoked_atomically_with_one_audit_row_each(scoped, lives, alpha):
     count = 2 * bulk_revocation.BATCH_SIZE + 1
     issuing = alpha.authorities.issuing
+    common = {"tenant_id": alpha.tenant_id, "authority_id": issuing.id, "profile": "eap-client-device"}
+    common |= {"certificate_der": b"der", "status": "valid", "not_before": NOW, "not_after": issuing.not_after}
     rows = [
-        {
-            "id": uuid4(),
-            "tenant_id": alpha.tenant_id,
-            "authority_id": issuing.id,
-            "serial": serial_bytes(random_serial()),
-            "profile": "eap-client-device",
-            "common_name": f"device {number}",
-            "subject": f"/CN=device {number}",
-            "certificate_der": b"der",
-            "status": "valid",
-            "not_before": NOW,
-            "not_after": issuing.not_after,
-        }
-        for number in range(count)
+        common | {"id": uuid4(), "serial": serial_bytes(random_serial()), "common_name": name, "subject": f"/CN={name}"}
+        for name in (f"device {number}" for number in range(count))
     ]
     with scoped() as session:
         session.execute(insert(Certificate), rows)

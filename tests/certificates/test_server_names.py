@@ -25,18 +25,20 @@ def session(app_engine: Engine, alpha: Certified) -> Iterator[Session]:
         yield session
 
 
-@pytest.mark.parametrize("profile", ["eap-client-device", "eap-client-user", "radsec-nas", "radsec-server"])
 @pytest.mark.parametrize(
-    "name",
+    ("profile", "name"),
     [
-        SERVER,
-        SERVER.upper(),
-        f"{SERVER}.",
+        ("eap-client-device", SERVER),
+        ("eap-client-device", SERVER.upper()),
+        ("eap-client-device", f"{SERVER}."),
         # Android compares only the end of a name.
-        f"laptop.{SERVER}",
-        "*.alpha.admit.example",
+        ("eap-client-device", f"laptop.{SERVER}"),
+        ("eap-client-device", "*.alpha.admit.example"),
         # U+FF52 becomes an r when Admit replaces look-alike characters.
-        f"\uff52{SERVER[1:]}",
+        ("eap-client-device", f"\uff52{SERVER[1:]}"),
+        ("eap-client-user", SERVER),
+        ("radsec-nas", SERVER),
+        ("radsec-server", SERVER),
     ],
 )
 def test_common_name_of_a_server_is_rejected(session, alpha, profile, name):
@@ -45,8 +47,9 @@ def test_common_name_of_a_server_is_rejected(session, alpha, profile, name):
         alpha.issue(session, profile=profile, common_name=name, sans=sans)
 
 
-@pytest.mark.parametrize("profile", ["eap-client-device", "radsec-nas", "radsec-server"])
-@pytest.mark.parametrize("name", [SERVER, f"x.{SERVER}"])
+@pytest.mark.parametrize(
+    ("profile", "name"), [("eap-client-device", SERVER), ("radsec-nas", f"x.{SERVER}"), ("radsec-server", SERVER)]
+)
 def test_alternative_name_of_a_server_is_rejected(session, alpha, profile, name):
     with pytest.raises(CertificateRefused, match="RADIUS servers"):
         alpha.issue(session, profile=profile, sans=[parse_san(f"dns:{name}")])

@@ -62,11 +62,11 @@ def test_revoked_certificate_cannot_be_reinstated(app_engine, alpha, serial, ver
         _act(app_engine, alpha, verb, serial)
 
 
-def test_second_revocation_keeps_first_reason_without_audit_row(app_engine, alpha, serial):
+def test_second_revocation_keeps_first_reason_without_audit_row(app_engine, alpha, serial, scoped):
     _act(app_engine, alpha, "revoke", serial, reason="keyCompromise")
     row = _act(app_engine, alpha, "revoke", serial, now=alpha.now + timedelta(days=1), reason="superseded")
     assert (row.revocation_reason, row.revoked_at) == ("keyCompromise", alpha.now)
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+    with scoped() as session:
         entries = session.scalars(
             select(AuditEntry).where(AuditEntry.action == "certificate.revoke").order_by(AuditEntry.id)
         ).all()
@@ -79,16 +79,16 @@ def test_unknown_reason_is_rejected_with_the_valid_ones(app_engine, alpha, seria
     assert all(reason in caught.value.remedy for reason in REVOCATION_REASONS)
 
 
-def test_other_tenants_certificate_is_unknown(app_engine, alpha, bravo, serial):
+def test_other_tenants_certificate_is_unknown(app_engine, alpha, bravo, serial, scoped):
     for verb in ("revoke", "suspend", "reinstate"):
         with pytest.raises(CertificateNotFound):
             _act(app_engine, bravo, verb, serial)
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+    with scoped() as session:
         assert require_by_serial(session, tenant_id=alpha.tenant_id, serial=serial).status == "valid"
 
 
-def test_unsigned_certificate_has_no_status_to_change(app_engine, alpha):
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+def test_unsigned_certificate_has_no_status_to_change(app_engine, alpha, scoped):
+    with scoped() as session:
         reserved = alpha.reserve(session)
     for verb in ("revoke", "suspend", "reinstate"):
         with pytest.raises(CertificateStatusConflict, match="never issued"):
@@ -104,12 +104,11 @@ def test_revocation_is_in_the_change_feed(app_engine, owner_engine, alpha, seria
     assert [tuple(change) for change in changes] == [("certificate", serial)]
 
 
-def test_list_pages_by_serial_and_filters_by_status(app_engine, alpha):
-    scope = TenantScope(alpha.tenant_id)
-    with session_scope(scope, engine=app_engine) as session:
+def test_list_pages_by_serial_and_filters_by_status(app_engine, alpha, scoped):
+    with scoped() as session:
         issued = sorted(alpha.issue(session).serial.hex() for _ in range(4))
     _act(app_engine, alpha, "suspend", issued[1])
-    with session_scope(scope, engine=app_engine) as session:
+    with scoped() as session:
         first = list_certificates(session, tenant_id=alpha.tenant_id, span=ORDERS.first(2))
         rest = list_certificates(session, tenant_id=alpha.tenant_id, span=ORDERS.behind(first[-1].serial))
         serials = [row.serial.hex() for row in (*first, *rest)]

@@ -9,13 +9,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import Engine
 
+from nac.certificates.enrolment import certificate_enrolment
 from nac.certificates.enrolment import service as enrolment
 from nac.certificates.enrolment.service import CreatedSecret
+from nac.certificates.service import IssuedCertificate
+from nac.certificates.signing import SigningContext
 from nac.kit.db import TenantScope, session_scope
 from pki.keys import PrivateKey
 from pki.signing_requests import SigningRequest, read_signing_request
 from tests.enrolment.enrolment_server import EstServer, make_settings, serving
-from tests.factories.certificates import Certified
+from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
 
@@ -40,6 +43,24 @@ def make_secret(app_engine: Engine, certified: Certified, **changes: Any) -> Cre
     arguments["any_name"] = not {"common_name", "sans", "endpoint_mac", "user_name"} & changes.keys()
     with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
         return enrolment.create_secret(session, actor=ACTOR, tenant_id=certified.tenant_id, **arguments | changes)
+
+
+def enrol(
+    app_engine: Engine,
+    of: Certified,
+    secret: CreatedSecret,
+    asked: SigningRequest | None = None,
+    *,
+    signing: SigningContext = SIGNING,
+) -> IssuedCertificate:
+    """Redeem the secret and issue a certificate, by default for a new key and the name laptop."""
+    token = secret.token
+    named = {"kind": "est", "name": token.public_id, "secret": token.secret, "now": of.now}
+    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
+        redeemed = enrolment.redeem_secret(session, tenant_id=of.tenant_id, **named)
+        return certificate_enrolment.enrol(
+            session, actor=ACTOR, secret=redeemed, request=asked or request(), signing=signing, now=of.now
+        )
 
 
 @pytest.fixture
