@@ -36,16 +36,8 @@ _FAVOURITES = st.sampled_from(" \t\n\v\f\r\u00a0\u2003aAzZİß/+\\=,\0\x7f")
 
 @st.composite
 def _attributes(draw: st.DrawFn) -> raw_certificates.Attribute:
-    kind = draw(
-        st.sampled_from(
-            [
-                raw_certificates.COMMON_NAME,
-                raw_certificates.ORGANISATION,
-                raw_certificates.DESCRIPTION,
-                raw_certificates.UNKNOWN_TYPE,
-            ]
-        )
-    )
+    kinds = ("COMMON_NAME", "ORGANISATION", "DESCRIPTION", "UNKNOWN_TYPE")
+    kind = getattr(raw_certificates, draw(st.sampled_from(kinds)))
     tag = draw(st.sampled_from(sorted(_CODECS)))
     codec = _CODECS[tag]
     characters = st.one_of(_ALPHABETS[codec], _FAVOURITES.filter(lambda c: _encodable(c, codec)))
@@ -70,17 +62,8 @@ _NAMES = st.lists(st.lists(_attributes() | _BITS, min_size=1, max_size=3), max_s
 
 
 def _hash_and_line(name: bytes) -> tuple[str, str]:
-    shown = answer(
-        "x509",
-        "-inform",
-        "DER",
-        "-noout",
-        "-hash",
-        "-nameopt",
-        "compat",
-        "-subject",
-        data=raw_certificates.certificate(name),
-    )
+    command = "x509 -inform DER -noout -hash -nameopt compat -subject"
+    shown = answer(*command.split(), data=raw_certificates.certificate(name))
     name_hash_shown, _, line = shown.partition("\n")
     return name_hash_shown, re.sub(r"^subject= ?", "", line).removesuffix("\n")
 

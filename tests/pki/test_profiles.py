@@ -6,24 +6,6 @@ from pki.errors import ProfileErrors
 from pki.profiles import BUILT_IN_PROFILES, PROFILES, adjust_profile, parse_profiles
 
 
-def test_built_in_profiles_are_as_documented():
-    assert list(PROFILES) == [
-        "root",
-        "issuing",
-        "eap-server",
-        "eap-client-user",
-        "eap-client-device",
-        "eap-client-self-test",
-        "radsec-server",
-        "radsec-nas",
-        "ocsp-signer",
-        "scep-ra",
-    ]
-    assert {name for name, profile in PROFILES.items() if profile.authority} == {"root", "issuing"}
-    assert {name for name, profile in PROFILES.items() if profile.key != "ecdsa-p256"} == {"scep-ra"}
-    assert {name for name, profile in PROFILES.items() if profile.ocsp_no_check} == {"ocsp-signer"}
-
-
 def test_all_errors_are_reported_with_their_positions():
     with pytest.raises(ProfileErrors) as caught:
         parse_profiles(
