@@ -109,10 +109,10 @@ def test_invalid_request_is_rejected(tmp_path):
         (made.replace(b"laptop 1", b"laptop 2"), RequestNotAllowed, "not signed with the key that it contains"),
         (version_1, RequestNotAllowed, "not a readable"),
         (_request(tmp_path, "-newkey", "rsa:1024"), KeyNotAllowed, "1024 bits; 2,048 to 4,096"),
-        (b"", RequestNotAllowed, "not a readable|larger|maximum|at most"),
-        (b"-----BEGIN CERTIFICATE REQUEST-----", RequestNotAllowed, "not a readable|larger|maximum|at most"),
-        (b"\x30\x00", RequestNotAllowed, "not a readable|larger|maximum|at most"),
-        (b"\0" * 40_000, RequestNotAllowed, "not a readable|larger|maximum|at most"),
+        (b"", RequestNotAllowed, "not a readable|maximum is"),
+        (b"-----BEGIN CERTIFICATE REQUEST-----", RequestNotAllowed, "not a readable|maximum is"),
+        (b"\x30\x00", RequestNotAllowed, "not a readable|maximum is"),
+        (b"\0" * 40_000, RequestNotAllowed, "not a readable|maximum is"),
     ):
         with pytest.raises(error, match=words):
             read_signing_request(data)

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from sqlalchemy import Engine, func, select
 
 from api.public.main import create_app
+from nac.certificates import service as certificates
 from nac.certificates.enrolment import service as enrolment
 from nac.certificates.scep import registration_authority
 from nac.kit.clock import utc_now
@@ -128,3 +129,9 @@ def uses(app_engine: Engine, certified: Certified) -> list[int]:
     """The number of uses of each challenge."""
     with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
         return list(session.scalars(select(EnrolmentSecret.uses)))
+
+
+def revoke(app_engine: Engine, certified: Certified, certificate: x509.Certificate) -> None:
+    named = {"actor": ACTOR, "tenant_id": certified.tenant_id, "serial": f"{certificate.serial_number:x}"}
+    with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
+        certificates.revoke_certificate(session, now=utc_now(), **named)

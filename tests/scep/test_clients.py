@@ -80,14 +80,6 @@ def test_strongswan_with_weak_algorithms_is_rejected(swan, tmp_path, challenge, 
     swan.scep("a.key", "--password", challenge)
 
 
-def test_strongswan_with_a_wrong_or_used_challenge_is_rejected(swan, tmp_path, challenge):
-    write_key(tmp_path / "a.key")
-    swan.scep("a.key", "--password", "guessed", succeeds=False)
-    swan.scep("a.key", "--password", challenge)
-    write_key(tmp_path / "b.key")
-    swan.scep("b.key", "--password", challenge, succeeds=False)
-
-
 def test_scepclient_is_rejected_with_bad_digest_as_reason(tmp_path, url, challenge):
     """Debian's scepclient always signs with SHA-1, even if the server does not list it."""
     write_key(tmp_path / "client.key")

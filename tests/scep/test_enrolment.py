@@ -7,18 +7,15 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding
-from sqlalchemy import Engine, select, update
+from sqlalchemy import select, update
 
-from nac.certificates import service as certificates
 from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope
 from nac.models import AuditEntry, Certificate
 from pki.cms_envelopes import AES_128, AES_256, read_envelope
 from pki.names import read_common_name, read_sans
-from tests.factories.certificates import Certified
-from tests.factories.tenancy import ACTOR
 from tests.scep.client import BAD_CERT_ID, BAD_MESSAGE_CHECK, BAD_REQUEST, CERT_POLL, Device
-from tests.scep.conftest import issued, make_challenge, uses
+from tests.scep.conftest import issued, make_challenge, revoke, uses
 
 
 @pytest.mark.parametrize("cipher", [AES_128, AES_256])
@@ -53,37 +50,27 @@ def test_ra_certificate_is_created_once_and_audited(server, app_engine, alpha):
     assert len(rows) == 1
 
 
-def age_registration(app_engine: Engine, certified: Certified, *, days_left: int, days_old: int) -> None:
-    with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
+@pytest.mark.parametrize(
+    ("days_left", "days_old", "is_renewed"), [(29, 700, True), (4, 10, True), (31, 700, False), (6, 9, False)]
+)
+def test_ra_is_renewed_in_time_and_the_old_one_still_works(
+    server, app_engine, alpha, challenge, days_left, days_old, is_renewed
+):
+    old = server.registration()
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         ends, began = utc_now() + timedelta(days=days_left), utc_now() - timedelta(days=days_old)
         query = update(Certificate).where(Certificate.profile == "scep-ra")
         session.execute(query.values(not_after=ends, not_before=began))
-
-
-@pytest.mark.parametrize(("days_left", "days_old"), [(29, 700), (4, 10)])
-def test_ra_is_renewed_in_time_and_the_old_one_still_works(server, app_engine, alpha, challenge, days_left, days_old):
-    old = server.registration()
-    age_registration(app_engine, alpha, days_left=days_left, days_old=days_old)
     new = server.registration()
-    assert new != old
+    assert (new != old) is is_renewed
     assert server.registration() == new
-    device = Device()
-    reply = server.ask(device.enrol(old, challenge))
+    reply = server.ask(Device().enrol(old, challenge))
     assert (reply.status, reply.signer) == ("0", old)
-
-
-@pytest.mark.parametrize(("days_left", "days_old"), [(31, 700), (6, 9)])
-def test_ra_is_not_renewed_too_early(server, app_engine, alpha, days_left, days_old):
-    first = server.registration()
-    age_registration(app_engine, alpha, days_left=days_left, days_old=days_old)
-    assert server.registration() == first
 
 
 def test_revoked_ra_rejects_requests(server, app_engine, alpha, challenge):
     old = server.registration()
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        serial = f"{old.serial_number:x}"
-        certificates.revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=utc_now())
+    revoke(app_engine, alpha, old)
     assert server.registration() != old
     assert server.ask(Device().enrol(old, challenge)).fail_info == BAD_MESSAGE_CHECK
 
@@ -108,13 +95,7 @@ def test_repeated_transaction_gets_the_same_certificate(server, challenge, app_e
     first = server.obtain(device, challenge)
     assert server.obtain(device, challenge) == first
     assert (issued(app_engine, alpha), uses(app_engine, alpha)) == (1, [1])
-
-
-def test_repeated_transaction_of_a_revoked_certificate_fails(server, challenge, app_engine, alpha):
-    device = Device()
-    serial = f"{server.obtain(device, challenge).serial_number:x}"
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        certificates.revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=utc_now())
+    revoke(app_engine, alpha, first)
     assert server.enrol(device, challenge).fail_info == BAD_REQUEST
 
 
@@ -135,13 +116,6 @@ def test_transaction_id_with_another_key_is_a_new_transaction(server, challenge,
     assert server.enrol(thief, challenge).fail_info == BAD_REQUEST
     second = server.obtain(thief, make_challenge(app_engine, alpha))
     assert second.serial_number != first.serial_number
-
-
-def test_devices_may_share_a_name(server, challenge, app_engine, alpha):
-    """Two devices with one name get two certificates."""
-    one = server.obtain(Device("kiosk"), challenge)
-    other = server.obtain(Device("kiosk"), make_challenge(app_engine, alpha))
-    assert one.serial_number != other.serial_number
 
 
 def test_poll_returns_the_certificate_to_its_key_holder(server, challenge):

@@ -136,17 +136,11 @@ def test_retransmission_does_not_call_the_webhook_again(setting, hook, server):
     assert len(hook.asked) == 2
 
 
-def _redirect(asked: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
-    return 307, {"Location": "https://localhost/elsewhere"}, b""
-
-
-def _endless(asked: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
-    return 200, {}, b'{"decision":"allow","common_name":"laptop","x":"' + b"x" * 100_000 + b'"}'
-
-
-@pytest.mark.parametrize(
-    "say",
-    [
+def test_invalid_webhook_response_denies(setting, hook, server, app_engine, alpha):
+    setting.save()
+    device = Device("laptop")
+    endless = b'{"decision":"allow","common_name":"laptop","x":"' + b"x" * 100_000 + b'"}'
+    for say in (
         respond_with(500, decision="allow", common_name="laptop"),
         respond_with(201, decision="allow", common_name="laptop"),
         respond_with(decision="perhaps", common_name="laptop"),
@@ -157,37 +151,29 @@ def _endless(asked: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
         lambda asked: (200, {}, b"no json"),
         lambda asked: (200, {}, b""),
         lambda asked: (200, {}, b"[" * 50_000),
-        _redirect,
-        _endless,
-    ],
-)
-def test_invalid_webhook_response_denies(setting, hook, server, app_engine, alpha, say):
-    setting.save()
-    hook.say = say
-    reply = ask(server)
-    assert (reply.status, reply.fail_info) == ("2", BAD_REQUEST)
-    assert "Try again later" in reply.text
+        lambda asked: (307, {"Location": "https://localhost/elsewhere"}, b""),
+        lambda asked: (200, {}, endless),
+    ):
+        hook.say = say
+        reply = ask(server, device)
+        assert (reply.status, reply.fail_info) == ("2", BAD_REQUEST)
+        assert "Try again later" in reply.text
     assert issued(app_engine, alpha) == 0
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
+def test_blocked_webhook_address_never_gets_the_challenge(setting, hook, server):
+    hook.say = respond_with(decision="allow", common_name="laptop")
+    for changes in (
         {"networks": ("10.0.0.0/8",)},
         # The webhook has a certificate of another authority.
         {"ca_certificate": ""},
         # The certificate of the webhook does not include its host name.
-        {"url": "https://127.0.0.1:{port}/"},
+        {"url": f"https://127.0.0.1:{setting.port}/"},
         {"url": "https://nowhere.invalid/"},
         {"url": "https://localhost:1/"},
-    ],
-)
-def test_blocked_webhook_address_never_gets_the_challenge(setting, hook, server, changes):
-    if "url" in changes:
-        changes = changes | {"url": changes["url"].format(port=setting.port)}
-    setting.save(**changes)
-    hook.say = respond_with(decision="allow", common_name="laptop")
-    assert "Try again later" in ask(server).text
+    ):
+        setting.save(**changes)
+        assert "Try again later" in ask(server).text
     assert hook.asked == []
 
 
