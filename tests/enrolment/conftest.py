@@ -1,4 +1,6 @@
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,11 @@ from sqlalchemy import Engine
 
 from nac.certificates.enrolment import certificate_enrolment
 from nac.certificates.enrolment import service as enrolment
-from nac.certificates.enrolment.service import CreatedSecret
+from nac.certificates.enrolment.service import CreatedSecret, EnrolmentSecretText
 from nac.certificates.service import IssuedCertificate
 from nac.certificates.signing import SigningContext
 from nac.kit.db import TenantScope, session_scope
+from nac.kit.errors import AdmitError
 from pki.keys import PrivateKey
 from pki.signing_requests import SigningRequest, read_signing_request
 from tests.enrolment.enrolment_server import EstServer, make_settings, serving
@@ -61,6 +64,26 @@ def enrol(
         return certificate_enrolment.enrol(
             session, actor=ACTOR, secret=redeemed, request=asked or request(), signing=signing, now=of.now
         )
+
+
+def user(token: EnrolmentSecretText) -> tuple[str, str]:
+    """Options of curl."""
+    return "-u", f"{token.public_id}:{token.secret}"
+
+
+def at_once(*calls: Callable[[], Any]) -> list[Any]:
+    """Start the calls at the same moment. Returns their results, or the errors that they raise."""
+    start = threading.Barrier(len(calls))
+
+    def run(call: Callable[[], Any]) -> Any:
+        start.wait()
+        try:
+            return call()
+        except AdmitError as exc:
+            return exc
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(run, calls))
 
 
 @pytest.fixture

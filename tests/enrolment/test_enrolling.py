@@ -1,36 +1,27 @@
 """Enrolment: allowed names and keys, and the fields that a renewal may change."""
 
-import threading
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec
 from sqlalchemy import Engine, func, select
 
 from nac.certificates import service as certificates
 from nac.certificates.enrolment import certificate_enrolment
 from nac.certificates.enrolment.errors import NameRefused, RenewalKeepsKey, RenewalRefused
-from nac.certificates.enrolment.service import CreatedSecret
 from nac.certificates.errors import CertificateRefused, DuplicateKey
 from nac.certificates.service import IssuedCertificate
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import AdmitError
 from nac.models import Certificate, Tenant
-from pki.errors import KeyNotAllowed, RequestNotAllowed
 from pki.names import read_sans
-from pki.signing_requests import SigningRequest, read_signing_request
-from tests.enrolment.conftest import make_secret, request, request_der
+from pki.signing_requests import SigningRequest
+from tests.enrolment.conftest import at_once, enrol, make_secret, request
 from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR
-
-
-def enrol(app_engine: Engine, of: Certified, secret: CreatedSecret, asked: SigningRequest | None) -> IssuedCertificate:
-    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
-        return certificate_enrolment.enrol(
-            session, actor=ACTOR, secret=secret.row, request=asked, signing=SIGNING, now=of.now
-        )
 
 
 def renew(
@@ -107,36 +98,13 @@ def test_key_is_certified_once_per_tenant(app_engine, alpha, bravo):
 
 
 def test_concurrent_requests_for_one_key_get_one_certificate(app_engine, alpha):
-    asked, both = request("laptop"), threading.Barrier(3)
-    secrets = [make_secret(app_engine, alpha) for _ in range(3)]
-    outcomes: list[str] = []
-
-    def ask(secret: CreatedSecret) -> None:
-        both.wait()
-        try:
-            enrol(app_engine, alpha, secret, asked)
-            outcomes.append("certified")
-        except DuplicateKey:
-            outcomes.append("refused")
-
-    threads = [threading.Thread(target=ask, args=(secret,)) for secret in secrets]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(outcomes) == ["certified", "refused", "refused"]
-
-
-def test_weak_key_bad_signature_and_invalid_data_are_rejected():
-    weak = rsa.generate_private_key(public_exponent=65537, key_size=1024)  # noqa: S505 -- what must be refused
-    with pytest.raises(KeyNotAllowed, match="1024 bits; 2,048 to 4,096"):
-        request("laptop", key=weak)
-    with pytest.raises(KeyNotAllowed, match="must be ECDSA on P-256"):
-        request("laptop", key=ec.generate_private_key(ec.SECP256K1()))
-    forged = bytearray(request_der("laptop"))
-    forged[-1] ^= 1
-    with pytest.raises(RequestNotAllowed, match=r"not signed with the key that it contains|not a readable"):
-        read_signing_request(bytes(forged))
+    asked, secrets = request("laptop"), [make_secret(app_engine, alpha) for _ in range(3)]
+    outcomes = at_once(*(partial(enrol, app_engine, alpha, secret, asked) for secret in secrets))
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == [
+        "DuplicateKey",
+        "DuplicateKey",
+        "IssuedCertificate",
+    ]
 
 
 def test_renewal_keeps_names_profile_and_holder(app_engine, alpha):
@@ -203,15 +171,11 @@ def test_renewal_by_a_copied_serial_number_is_rejected(app_engine, alpha, bravo)
     """The certificate of another issuer has the serial number and names of a certificate of this tenant."""
     issued = enrol(app_engine, alpha, make_secret(app_engine, alpha), request("kiosk"))
     key = ec.generate_private_key(ec.SECP256R1())
+    real = issued.certificate
     builder = x509.CertificateBuilder(
-        issuer_name=issued.certificate.issuer,
-        subject_name=issued.certificate.subject,
-        public_key=key.public_key(),
-        serial_number=issued.certificate.serial_number,
-        not_valid_before=issued.certificate.not_valid_before_utc,
-        not_valid_after=issued.certificate.not_valid_after_utc,
-        extensions=list(issued.certificate.extensions),
+        *(real.issuer, real.subject, key.public_key(), real.serial_number, real.not_valid_before_utc),
+        *(real.not_valid_after_utc, list(real.extensions)),
     )
-    copied = builder.sign(key, issued.certificate.signature_hash_algorithm)
+    copied = builder.sign(key, real.signature_hash_algorithm)
     with pytest.raises(AdmitError, match="did not issue this certificate"):
         renew(app_engine, alpha, copied, request("kiosk"))

@@ -1,8 +1,6 @@
 """Lost responses of enrolment. A repeated request gets the first certificate. Any other use of a secret counts."""
 
-import threading
 from datetime import timedelta
-from functools import partial
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -16,14 +14,10 @@ from nac.certificates.enrolment.service import EnrolmentSecretText
 from nac.kit.db import TenantScope, session_scope
 from nac.models import Certificate, EnrolmentSecret
 from pki.keys import public_key_digest
-from tests.enrolment.conftest import make_secret, request
+from tests.enrolment.conftest import at_once, make_secret, request, user
 from tests.enrolment.test_est import certificates_in, encoded, enrolled, signed
 from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR
-
-
-def user(token: EnrolmentSecretText) -> tuple[str, str]:
-    return "-u", f"{token.public_id}:{token.secret}"
 
 
 def uses(of: Certified, app_engine: Engine, token: EnrolmentSecretText) -> int:
@@ -51,8 +45,8 @@ def test_used_secret_with_another_key_or_name_is_rejected(est, app_engine, alpha
     other = make_secret(app_engine, alpha).token
     again = encoded(common_name="laptop", key=key)
     assert est.ask("alpha", "simpleenroll", *user(other), body=again).status == 409
-    wrong = ("-u", f"{token.public_id}:{other.secret}")
-    assert est.ask("alpha", "simpleenroll", *wrong, body=again).status == 401
+    wrong = f"{token.public_id}:{other.secret}"
+    assert est.ask("alpha", "simpleenroll", "-u", wrong, body=again).status == 401
     assert signed(alpha, app_engine) == 2
 
 
@@ -99,44 +93,33 @@ def test_repetition_during_signing_gets_retry_later(app_engine, alpha, renewal):
         row = session.scalars(select(Certificate).where(Certificate.serial == reserved.serial)).one()
         row.public_key_sha256 = public_key_digest(asked.public_key)
         row.secret_id, row.renews_id = (None, old.id) if renewal else (made.row.id, None)
-    before = (
-        partial(certificate_enrolment.find_repeated_renewal, old=old)
-        if renewal
-        else partial(certificate_enrolment.find_repeated_enrolment, secret=made.row)
-    )
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session, pytest.raises(AnswerUnderWay):
-        before(session, request=asked, now=alpha.now)
+        if renewal:
+            certificate_enrolment.find_repeated_renewal(session, old=old, request=asked, now=alpha.now)
+        else:
+            certificate_enrolment.find_repeated_enrolment(session, secret=made.row, request=asked, now=alpha.now)
 
 
 def test_concurrent_identical_requests_get_the_same_certificate(app_engine, alpha):
     token, asked = make_secret(app_engine, alpha).token, request("laptop")
-    both, serials = threading.Barrier(2), []
+    named = {"kind": "est", "name": token.public_id, "secret": token.secret}
+    common = {"request": asked, "now": alpha.now}
 
-    def ask() -> None:
+    def ask() -> bytes:
         with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-            held = enrolment.lock_secret(
-                session, tenant_id=alpha.tenant_id, kind="est", name=token.public_id, secret=token.secret, now=alpha.now
-            )
-            issued = certificate_enrolment.find_repeated_enrolment(
-                session, secret=held.row, request=asked, now=alpha.now
-            )
+            held = enrolment.lock_secret(session, tenant_id=alpha.tenant_id, now=alpha.now, **named)
+            issued = certificate_enrolment.find_repeated_enrolment(session, secret=held.row, **common)
             issued = issued or certificate_enrolment.enrol(
-                session, actor=ACTOR, secret=held.take(alpha.now), request=asked, signing=SIGNING, now=alpha.now
+                session, actor=ACTOR, secret=held.take(alpha.now), signing=SIGNING, **common
             )
-            serials.append(issued.serial)
+            return issued.serial
 
-    def ask_until_answered() -> None:
-        both.wait()
+    def ask_until_answered() -> bytes:
         while True:
             try:
                 return ask()
             except AnswerUnderWay:
                 continue
 
-    threads = [threading.Thread(target=ask_until_answered) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(serials) == 2
-    assert len(set(serials)) == 1
+    first, second = at_once(ask_until_answered, ask_until_answered)
+    assert first == second

@@ -1,7 +1,7 @@
 """One-time secrets: their holder, uses and lifetime, and the audit of rejected secrets."""
 
-import threading
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -22,7 +22,7 @@ from nac.kit.errors import AlreadyExists
 from nac.kit.ids import TenantId
 from nac.models import AuditEntry, CertificateSettings, EnrolmentSecret
 from nac.tenancy.tenants import service as tenants
-from tests.enrolment.conftest import make_secret
+from tests.enrolment.conftest import at_once, make_secret
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR
 
@@ -87,21 +87,8 @@ def test_suspended_blocked_or_disabled_holder_is_rejected(app_engine, alpha):
 
 def test_concurrent_redemption_succeeds_once(app_engine, alpha):
     token = make_secret(app_engine, alpha).token
-    both, outcomes = threading.Barrier(4), []
-
-    def ask() -> None:
-        both.wait()
-        try:
-            outcomes.append(redeem(app_engine, alpha, token.public_id, token.secret).uses)
-        except SecretRefused as exc:
-            outcomes.append(exc.why)
-
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(map(str, outcomes)) == ["1", "used", "used", "used"]
+    outcomes = at_once(*[partial(redeem, app_engine, alpha, token.public_id, token.secret)] * 4)
+    assert sorted(getattr(each, "why", "redeemed") for each in outcomes) == ["redeemed", "used", "used", "used"]
 
 
 def test_failure_after_redeeming_keeps_the_secret_valid(app_engine, alpha):
@@ -124,15 +111,9 @@ def test_secret_is_not_stored_in_plain_text(app_engine, owner_engine, alpha):
 
 
 def test_rejection_is_audited_without_the_secret(app_engine, alpha):
+    claimed = {"actor": "est:192.0.2.1", "tenant_id": alpha.tenant_id, "name": "\x1b[2J" + "n" * 200}
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        enrolment.record_refusal(
-            session,
-            actor="est:192.0.2.1",
-            tenant_id=alpha.tenant_id,
-            name="\x1b[2J" + "n" * 200,
-            refused=SecretRefused("used"),
-        )
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        enrolment.record_refusal(session, refused=SecretRefused("used"), **claimed)
         entry = session.scalars(select(AuditEntry).order_by(AuditEntry.id.desc()).limit(1)).one()
     assert (entry.action, entry.actor, entry.after) == ("enrolment-secret.refuse", "est:192.0.2.1", {"why": "used"})
     assert entry.target == ("[2J" + "n" * 200)[:64]
@@ -148,24 +129,18 @@ def test_link_is_valid_only_for_its_tenant(app_engine, alpha, bravo):
         assert enrolment.find_tenant_id(session, "a" * 16) is None
 
 
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
+def test_invalid_secret_settings_are_rejected(app_engine, alpha):
+    for changes, complaint in (
         ({"kind": "fax"}, "kind: Unknown kind 'fax'. Use est, scep, link."),
         ({"profile": "eap-server"}, "profile: Unknown profile 'eap-server'."),
         ({"uses": 0}, "uses: Invalid number of uses: 0"),
         ({"life": timedelta(0)}, "life: Invalid lifetime"),
         ({"life": timedelta(days=366)}, "life: Invalid lifetime"),
         ({"kind": "link"}, "common_name: An enrolment link needs a name"),
-    ],
-)
-def test_invalid_secret_settings_are_rejected(app_engine, alpha, changes, complaint):
-    with pytest.raises(InvalidEnrolmentSecret) as caught:
-        make_secret(app_engine, alpha, **changes)
-    assert str(caught.value).startswith(complaint)
-
-
-def test_duplicate_and_invalid_certificate_names_are_rejected(app_engine, alpha):
+    ):
+        with pytest.raises(InvalidEnrolmentSecret) as caught:
+            make_secret(app_engine, alpha, **changes)
+        assert str(caught.value).startswith(complaint)
     make_secret(app_engine, alpha, name="kiosk")
     with pytest.raises(AlreadyExists):
         make_secret(app_engine, alpha, name="kiosk")
