@@ -93,11 +93,10 @@ def test_repetition_during_signing_gets_retry_later(app_engine, alpha, renewal):
         row = session.scalars(select(Certificate).where(Certificate.serial == reserved.serial)).one()
         row.public_key_sha256 = public_key_digest(asked.public_key)
         row.secret_id, row.renews_id = (None, old.id) if renewal else (made.row.id, None)
+    known = {"old": old} if renewal else {"secret": made.row}
+    find = getattr(certificate_enrolment, f"find_repeated_{'renewal' if renewal else 'enrolment'}")
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session, pytest.raises(AnswerUnderWay):
-        if renewal:
-            certificate_enrolment.find_repeated_renewal(session, old=old, request=asked, now=alpha.now)
-        else:
-            certificate_enrolment.find_repeated_enrolment(session, secret=made.row, request=asked, now=alpha.now)
+        find(session, request=asked, now=alpha.now, **known)
 
 
 def test_concurrent_identical_requests_get_the_same_certificate(app_engine, alpha):
