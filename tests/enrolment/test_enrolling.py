@@ -1,5 +1,6 @@
 """Enrolment: allowed names and keys, and the fields that a renewal may change."""
 
+from collections import Counter
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -100,11 +101,7 @@ def test_key_is_certified_once_per_tenant(app_engine, alpha, bravo):
 def test_concurrent_requests_for_one_key_get_one_certificate(app_engine, alpha):
     asked, secrets = request("laptop"), [make_secret(app_engine, alpha) for _ in range(3)]
     outcomes = at_once(*(partial(enrol, app_engine, alpha, secret, asked) for secret in secrets))
-    assert sorted(type(outcome).__name__ for outcome in outcomes) == [
-        "DuplicateKey",
-        "DuplicateKey",
-        "IssuedCertificate",
-    ]
+    assert Counter(map(type, outcomes)) == {DuplicateKey: 2, IssuedCertificate: 1}
 
 
 def test_renewal_keeps_names_profile_and_holder(app_engine, alpha):

@@ -195,9 +195,8 @@ def test_revoked_or_expired_certificate_is_not_renewed(est, app_engine, alpha):
     device, days = enrolled(est, app_engine, alpha), timedelta(days=1)
     serial = f"{device.certificate.serial_number:x}"
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        certificates.revoke_certificate(
-            session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=alpha.now, reason="superseded"
-        )
+        named = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "now": alpha.now}
+        certificates.revoke_certificate(session, serial=serial, **named)
         expired = alpha.issue(session, not_before=alpha.now - 30 * days, not_after=alpha.now - days)
     shown = on_disk(est, "expired", expired.certificate, expired.key)
     for files, complaint in ((device.shown, "The certificate is revoked"), (shown, "has expired")):
