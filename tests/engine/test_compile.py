@@ -6,15 +6,9 @@ import weakref
 import pytest
 
 from nac.engine import PolicyErrors, compile_outcome, compile_policy, parse_policy_text
-from tests.engine.builders import DENY, PERMIT, compare, pinned, policy_of, rule
+from tests.engine.builders import DENY, PERMIT, compare, mistakes, pinned, policy_of, rule
 
 SSID = compare("ssid", "equals", "corp")
-
-
-def mistakes(document, **options):
-    with pytest.raises(PolicyErrors) as caught:
-        compile_policy(document, **options)
-    return {mistake.place: mistake.message for mistake in caught.value.mistakes}
 
 
 def test_every_error_is_reported_at_its_position():

@@ -21,31 +21,9 @@ json_values = st.recursive(
 )
 # Keys and words of real policies, so that the search passes the first check.
 WORDS = (
-    "id",
-    "name",
-    "when",
-    "then",
-    "all",
-    "any",
-    "not",
-    "attribute",
-    "operator",
-    "value",
-    "verdict",
-    "vlan",
-    "acl",
-    "downloadable_acl",
-    "entries",
-    "role",
-    "session_timeout",
-    "reauthenticate",
-    "psk",
-    "reply",
-    "condition",
-    "ignore_case",
-    "conditions",
-    "profile",
-    "monitor",
+    *("id", "name", "when", "then", "all", "any", "not", "attribute", "operator", "value", "verdict", "vlan"),
+    *("acl", "downloadable_acl", "entries", "role", "session_timeout", "reauthenticate", "psk"),
+    *("reply", "condition", "ignore_case", "conditions", "profile", "monitor"),
 )
 policy_like = st.recursive(
     st.none()

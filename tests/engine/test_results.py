@@ -4,15 +4,9 @@ import pytest
 
 from nac.engine import PolicyErrors, compile_outcome, compile_policy
 from nac.engine.conditions import could_match
-from tests.engine.builders import compare, decide_on, pinned, policy_of, rule
+from tests.engine.builders import compare, decide_on, mistakes, pinned, policy_of, rule
 
 WHEN = compare("method", "equals", "mab")
-
-
-def mistakes(document, **options):
-    with pytest.raises(PolicyErrors) as caught:
-        compile_policy(document, **options)
-    return {mistake.place: mistake.message for mistake in caught.value.mistakes}
 
 
 def of_permit(**results):

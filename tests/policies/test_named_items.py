@@ -3,13 +3,11 @@
 import threading
 
 import pytest
-from sqlalchemy import Engine
 
 from nac.inventory.endpoints import service as endpoints
 from nac.inventory.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import InUse
-from nac.models import Tenant
 from nac.policies import service as policies
 from nac.tenancy import sites
 from tests.factories.tenancy import ACTOR, make_tenant
@@ -22,15 +20,6 @@ EMPTY = {"rules": []}
 def naming(attribute: str, operator: str, value: object) -> object:
     when = {"not": {"attribute": attribute, "operator": operator, "value": value}}
     return {"pinned_denies": [{"id": "p", "name": "Pinned", "when": when}]}
-
-
-@pytest.fixture
-def do(app_engine: Engine, tenant: Tenant):
-    def call(function, **arguments):
-        with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
-            return function(session, actor=ACTOR, tenant_id=tenant.id, **arguments)
-
-    return call
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ def rule_with_pool(**pools):
 
 
 @pytest.fixture
-def pool(as_tenant):
+def pool(do):
     def pool(name="guests", ranges=("10.9.0.0/24",), **more):
-        return as_tenant(create_pool, actor=ACTOR, name=name, ranges=ranges, **more)
+        return do(create_pool, name=name, ranges=ranges, **more)
 
     return pool
 
@@ -57,8 +57,8 @@ def test_pool_of_another_kind_is_rejected(as_tenant, pool):
     assert "is of kind delegated, which does not support Framed-IPv6-Prefix" in message
 
 
-def test_pool_of_another_site_is_rejected_on_publish(as_tenant, pool, publish):
-    as_tenant(sites.create_site, actor=ACTOR, slug="branch")
+def test_pool_of_another_site_is_rejected_on_publish(do, pool, publish):
+    do(sites.create_site, slug="branch")
     pool(site="branch")
     found = mistakes(publish, rule_with_pool(ip_pool="guests"))
     assert found == [
@@ -68,24 +68,24 @@ def test_pool_of_another_site_is_rejected_on_publish(as_tenant, pool, publish):
     assert publish(rule_with_pool(ip_pool="guests")).published_version
 
 
-def test_fallback_of_a_site_may_name_only_existing_pools(as_tenant, pool):
+def test_fallback_of_a_site_may_name_only_existing_pools(as_tenant, do, pool):
     fallback = {"verdict": "permit", "ip_pool": "guests"}
     assert (
         mistakes(as_tenant, site_settings.update_site, actor=ACTOR, slug="main", fallback=fallback)[0][0] == "ip_pool"
     )
     pool()
-    as_tenant(site_settings.update_site, actor=ACTOR, slug="main", fallback=fallback)
+    do(site_settings.update_site, slug="main", fallback=fallback)
     with pytest.raises(InUse, match="fallback of site 'main'"):
-        as_tenant(delete_pool, actor=ACTOR, name="guests")
+        do(delete_pool, name="guests")
 
 
-def test_pool_in_use_is_deleted_only_with_a_substitute(as_tenant, pool, publish):
+def test_pool_in_use_is_deleted_only_with_a_substitute(do, pool, publish):
     pool(site="main")
     publish(rule_with_pool(ip_pool="guests"))
     with pytest.raises(InUse, match="Policies use 'guests'"):
-        as_tenant(delete_pool, actor=ACTOR, name="guests", site="main")
+        do(delete_pool, name="guests", site="main")
     pool("guests", ["10.8.0.0/24"])
-    assert as_tenant(delete_pool, actor=ACTOR, name="guests", site="main") is True
+    assert do(delete_pool, name="guests", site="main") is True
 
 
 def test_simulation_shows_the_pool_without_an_address(as_tenant, pool, publish):

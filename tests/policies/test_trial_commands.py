@@ -11,7 +11,6 @@ from nac.kit.clock import utc_now
 from nac.models import PolicyHits
 from nac.tenancy.tenants import service as tenants
 from tests.factories.rows import make_row
-from tests.factories.tenancy import ACTOR
 from tests.policies.documents import ADMITTED, PLACES_OF_BAD, bad, good, group_rule
 
 PRINTER = {"method": "mab", "endpoint.group": ["printers"]}
@@ -161,10 +160,10 @@ def test_replay_prints_differences_and_exits_as_requested(policy_command, record
     assert policy_command("replay", "--days", "7", "--version", "9").exit_code == 2
 
 
-def test_publish_requires_the_digest_from_replay(policy_command, record, publish, as_tenant):
+def test_publish_requires_the_digest_from_replay(policy_command, record, publish, do):
     publish(good())
     record()
-    as_tenant(tenants.update_replay_days, actor=ACTOR, days=7)
+    do(tenants.update_replay_days, days=7)
     policy_command("save", "-", document=good("30"))
     refused = policy_command("publish", "--json")
     assert refused.exit_code == 1
