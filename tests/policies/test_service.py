@@ -65,6 +65,16 @@ def test_user_groups_may_come_from_a_directory(do, policy):
         do(policies.save_draft, slug="main", document=document)
 
 
+def test_group_deleted_since_blocks_a_rollback(do, policy):
+    for document in (good(), {"rules": []}):
+        do(policies.save_draft, slug="main", document=document)
+        do(policies.publish_policy, slug="main")
+    do(ENDPOINT_GROUPS.remove, name="printers")
+    with pytest.raises(InvalidPolicy, match="printers"):
+        do(policies.roll_back_policy, slug="main", number=1)
+    assert published(do) == 2
+
+
 def test_cell_without_dictionary_gives_a_clear_error(app_engine, cell_engine):
     platform = make_platform(app_engine, cell_engine)
     tenant = make_tenant(app_engine, platform, "alpha")
