@@ -46,6 +46,11 @@ def document(*rules, fallback=None):
     return {"rules": list(rules), "fallback": fallback or {"verdict": "deny"}}
 
 
+def office_policy(printers="20", cameras="30"):
+    """Printers and cameras in separate VLANs."""
+    return document(by_group("printers", printers), by_group("cameras", cameras, identifier="c"))
+
+
 class Net:
     """The network of one tenant."""
 
@@ -250,7 +255,7 @@ def net(net_of, upload):
 @pytest.fixture
 def office(net):
     """A printer and a camera in separate VLANs: {name: session}."""
-    net.decide_by(document(by_group("printers", "20"), by_group("cameras", "30", identifier="c")))
+    net.decide_by(office_policy())
     net.add(PRINTER, "printers")
     net.add(CAMERA, "cameras")
     sessions = {"printer": net.join(PRINTER), "camera": net.join(CAMERA)}

@@ -59,11 +59,10 @@ _rules = st.lists(st.tuples(_when, st.booleans(), _then), max_size=5)
 
 @st.composite
 def documents(draw):
-    rules = []
-    for number, (when, negated, then) in enumerate(draw(_rules)):
-        rules.append(
-            {"id": f"r{number}", "name": f"r{number}", "when": {"not": when} if negated else when, "then": then}
-        )
+    rules = [
+        {"id": f"r{number}", "name": f"r{number}", "when": {"not": when} if negated else when, "then": then}
+        for number, (when, negated, then) in enumerate(draw(_rules))
+    ]
     document = {"profiles": {"quarantine": {"vlan": "98"}}, "rules": rules, "fallback": draw(_then)}
     assume(is_publishable(document))
     return document
@@ -263,7 +262,9 @@ def test_decisions_about_a_certificate_equal_the_cell(agreement, certificate, st
         agreement.execute(statement)
     case, outcome = agreement.net.answer(MAC, **certificate)
     assert outcome.reason == reason
-    assert agreement.redecide(row)[0] == Answer.of(outcome)
+    told, action = agreement.redecide(row)
+    assert told == Answer.of(outcome)
+    assert action == ("" if outcome.permitted else "disconnect")
     if not state.startswith(_CREDENTIAL_STATES):
         assert Answer.of(agreement.simulate(case).decision) == Answer.of(outcome)
 

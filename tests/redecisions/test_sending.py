@@ -1,4 +1,7 @@
-"""Sending the items of runs: in parallel, within the approval limits, and only when needed."""
+"""Sending the items of runs: in parallel, within the approval limits, and only when needed.
+
+Runs that wait for approval drop items that were sent or have ended. An empty run ends automatically.
+"""
 
 import threading
 from datetime import timedelta
@@ -9,12 +12,12 @@ from nac.cellformat.session_class import encode_class
 from nac.inventory.endpoints import service as endpoints
 from nac.kit.clock import utc_now
 from nac.kit.errors import Conflict
-from nac.redecisions import dispatch, pending_changes, repository, runner, service
+from nac.redecisions import completion, dispatch, live_sessions, pending_changes, repository, runner, service
 from nac.redecisions.settings import MIN_CEILING
 from nac.sessions.coa_requests import service as coa
 from nac.sessions.coa_requests.request_queue import withdraw_outdated
 from tests.polling import until
-from tests.redecisions.conftest import CAMERA, LAPTOP, PRINTER, by_group, document
+from tests.redecisions.conftest import CAMERA, LAPTOP, PRINTER, by_group, document, office_policy
 
 LEAVE = "DELETE FROM endpoint_group_members m USING endpoints e WHERE e.id = m.endpoint_id AND e.mac = %s"
 
@@ -28,7 +31,7 @@ def due(net):
 def large(net, crowd):
     """A run with requests to a NAS that does not respond, which takes long."""
     net.call(service.update_settings, ceiling_percent=100)
-    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
+    net.decide_by(office_policy("21"))
     net.settle()
     [run] = net.runs
     assert (run["state"], run["items"]) == ("sending", {"asked": 10, "found": 2})
@@ -214,7 +217,7 @@ def test_worker_locks_open_runs_first(net, large, monkeypatch):
 def test_late_check_waits_until_the_journal_is_stored(net, office):
     at = net.log(*net.answer(PRINTER))
     net.owner.execute("UPDATE cells SET shipped_until = now() - interval '1 hour'")
-    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
+    net.decide_by(office_policy("21"))
     net.settle()
     due(net)
     late = net.begin(PRINTER, encode_class(at), "late")
@@ -233,7 +236,7 @@ def test_unreadable_session_is_skipped_and_reported(net, office, caplog):
         "WHERE at = (SELECT max(at) FROM auth_log)"
     )
     net.owner.execute("UPDATE sessions SET class = '0x666f6f' WHERE id = %s", (office["printer"],))
-    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "31", identifier="c")))
+    net.decide_by(office_policy("21", "31"))
     net.settle()
     [run] = net.runs
     assert run["cannot_be_redecided"] == {"fault": 1, "no-class": 1}
@@ -286,3 +289,76 @@ def test_restored_database_ignores_old_transaction_ids(net, office):
     net.settle()
     assert net.owner.execute("SELECT count(*) FROM redecision_marks WHERE noun = 'user'").fetchone() == (0,)
     assert net.owner.execute("SELECT after_xact FROM coa_requests WHERE id = %s", (request.id,)).fetchone() == (None,)
+
+
+def mac(number):
+    return f"00a0c00001{number:02x}"
+
+
+def clear(net):
+    more = True
+    while more:
+        with net.scope("worker") as session:
+            more = completion.settle_waiting(session, tenant_id=net.id)
+
+
+@pytest.fixture
+def waiting_run(net, crowd):
+    """A run that waits for approval, because a policy would disconnect all devices."""
+    net.decide_by(document(by_group("staff", "20")))
+    net.settle()
+    [run] = net.runs
+    assert (run["state"], run["items"]) == ("waiting", {"found": len(crowd)})
+
+
+def test_item_sent_by_a_small_run_is_dropped(net, crowd, waiting_run):
+    net.owner.execute("UPDATE endpoints SET name = 'lobby' WHERE mac = %s", (mac(0),))
+    net.settle()
+    assert net.queued_requests == {crowd[0]: "disconnect"}
+    large, small = net.runs
+    assert (large["state"], large["items"]) == ("waiting", {"found": len(crowd) - 1, "settled": 1})
+    assert small["state"] == "done"
+    net.call(service.approve_redecision, number=large["id"])
+    net.turn()
+    assert net.runs[0]["requests"] == {"queued": 9}
+    assert net.owner.execute("SELECT count(*) FROM coa_requests").fetchone() == (10,)
+
+
+def test_run_ends_if_others_sent_all_its_items(net, crowd, waiting_run):
+    for number in range(len(crowd)):
+        net.owner.execute("UPDATE endpoints SET name = 'lobby' WHERE mac = %s", (mac(number),))
+        net.settle()
+        net.owner.execute("UPDATE redecisions SET created_at = created_at - interval '2 hours'")
+    large, *small = net.runs
+    assert (large["state"], large["items"]) == ("superseded", {"settled": len(crowd)})
+    assert "were checked later" in large["detail"]
+    assert large["ended"]
+    assert {run["state"] for run in small} <= {"done", "sending"}
+
+
+def test_item_of_an_unaffected_session_is_dropped(net, crowd, waiting_run):
+    net.owner.execute(
+        "INSERT INTO endpoint_groups (tenant_id, name) VALUES (%s, 'staff') ON CONFLICT DO NOTHING", (net.id,)
+    )
+    net.owner.execute(
+        "INSERT INTO endpoint_group_members (tenant_id, endpoint_id, group_id) SELECT e.tenant_id, e.id, g.id "
+        "FROM endpoints e JOIN endpoint_groups g USING (tenant_id) WHERE e.mac = %s AND g.name = 'staff'",
+        (mac(0),),
+    )
+    net.settle()
+    [run] = net.runs
+    assert (run["state"], run["items"]) == ("waiting", {"found": len(crowd) - 1, "settled": 1})
+
+
+def test_run_ends_when_its_sessions_have_ended(net, crowd, waiting_run, monkeypatch):
+    monkeypatch.setattr(live_sessions, "PAGE_ROWS", 5)
+    clear(net)
+    assert net.runs[0]["items"] == {"found": len(crowd)}
+    for row in crowd[:-1]:
+        net.end(row)
+    clear(net)
+    [run] = net.runs
+    assert (run["state"], run["items"]) == ("waiting", {"found": 1, "settled": len(crowd) - 1})
+    net.end(crowd[-1])
+    clear(net)
+    assert net.runs[0]["state"] == "superseded"

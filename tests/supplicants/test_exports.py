@@ -90,29 +90,17 @@ def test_apple_profile_replaces_its_predecessor_on_rollover():
     assert other["PayloadUUID"] != new["PayloadUUID"]
 
 
-def spaces(document: ET.Element) -> set[str]:
-    return {element.tag.partition("}")[0].removeprefix("{") for element in document.iter()}
-
-
 @pytest.mark.parametrize(("ssid", "kind"), [("Öffice & <Co>", "WLAN"), ("", "LAN")])
 def test_windows_profile_is_well_formed_and_checks_the_server(ssid, kind):
     files = service.export_files(network(ssid), form="windows", identity="laptop", folder="/x")
     document = ET.fromstring(files["admit.xml"])  # noqa: S314 -- made here
     schema = f"http://www.microsoft.com/networking/{kind}/profile/v1"
     assert document.tag == f"{{{schema}}}{kind}Profile"
-    assert spaces(document) == {
-        schema,
-        "http://www.microsoft.com/networking/OneX/v1",
-        *(
-            f"http://www.microsoft.com/provisioning/{name}"
-            for name in (
-                "EapHostConfig",
-                "EapCommon",
-                "BaseEapConnectionPropertiesV1",
-                "EapTlsConnectionPropertiesV1",
-                "EapTlsConnectionPropertiesV2",
-            )
-        ),
+    eap = ("EapHostConfig", "EapCommon", "BaseEapConnectionPropertiesV1")
+    eap = (*eap, "EapTlsConnectionPropertiesV1", "EapTlsConnectionPropertiesV2")
+    assert {element.tag.partition("}")[0].removeprefix("{") for element in document.iter()} == {
+        *(schema, "http://www.microsoft.com/networking/OneX/v1"),
+        *(f"http://www.microsoft.com/provisioning/{name}" for name in eap),
     }
     texts = {element.tag.partition("}")[2]: element.text for element in document.iter()}
     assert texts["ServerNames"] == f"{SERVER};radius2.alpha.example"
