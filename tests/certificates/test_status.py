@@ -4,14 +4,13 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Engine, select
 
-from nac.certificates.errors import CertificateNotFound, CertificateStatusConflict
+from nac.certificates.errors import CertificateStatusConflict
 from nac.certificates.service import (
     ORDERS,
     REVOCATION_REASONS,
     list_certificates,
     parse_serial,
     reinstate_certificate,
-    require_by_serial,
     revoke_certificate,
     suspend_certificate,
 )
@@ -77,14 +76,6 @@ def test_unknown_reason_is_rejected_with_the_valid_ones(app_engine, alpha, seria
     with pytest.raises(InvalidInput, match="Unknown reason") as caught:
         _act(app_engine, alpha, "revoke", serial, reason="certificateHold")
     assert all(reason in caught.value.remedy for reason in REVOCATION_REASONS)
-
-
-def test_other_tenants_certificate_is_unknown(app_engine, alpha, bravo, serial, scoped):
-    for verb in ("revoke", "suspend", "reinstate"):
-        with pytest.raises(CertificateNotFound):
-            _act(app_engine, bravo, verb, serial)
-    with scoped() as session:
-        assert require_by_serial(session, tenant_id=alpha.tenant_id, serial=serial).status == "valid"
 
 
 def test_unsigned_certificate_has_no_status_to_change(app_engine, alpha, scoped):

@@ -16,20 +16,6 @@ def refer(name):
     return {"condition": name}
 
 
-def test_reference_equals_the_named_condition():
-    policy = policy_of(
-        rule("both", {"all": [refer("corp"), {"not": refer("known")}]}),
-        conditions={
-            "known": {"any": [MAC, refer("corp-guest")]},
-            "corp-guest": compare("ssid", "equals", "g"),
-            "corp": SSID,
-        },
-    )
-    assert decide_on(policy, ssid="corp").rule_id == "both"
-    assert decide_on(policy, ssid="corp", mac="001122334455").rule_id == ""
-    assert decide_on(policy, ssid="g").rule_id == ""
-
-
 def test_explanation_links_to_the_definition():
     policy = policy_of(rule("r", refer("at-work")), conditions={"at-work": {"all": [SSID, MAC]}})
     (cause,) = decide_on(policy, trace=True, ssid="corp").trace[0].because

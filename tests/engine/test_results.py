@@ -145,6 +145,7 @@ def test_site_fallback_cannot_use_profiles():
     assert compile_outcome({"verdict": "quarantine", "vlan": "666"}).verdict == "quarantine"
     document = {"profiles": {"staff": {}}, "rules": []}
     assert list(mistakes(document, fallback={"verdict": "permit", "profile": "staff"})) == ["site.fallback.profile"]
+    assert list(mistakes({}, fallback={"verdict": "permit", "vlan": "a\0"})) == ["site.fallback.vlan"]
 
 
 @pytest.mark.parametrize("value", ["yes", 1, None, []])

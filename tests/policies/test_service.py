@@ -10,7 +10,7 @@ from nac.kit.errors import Conflict
 from nac.kit.outbound.reach import DEFAULT_REACH
 from nac.models import AuditEntry, Policy, PolicyVersion, ReplicaChange
 from nac.policies import service as policies
-from nac.policies.service import DictionaryMissing, InvalidPolicy, PolicyNotFound
+from nac.policies.service import DictionaryMissing, InvalidPolicy
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
 from tests.policies.documents import good
 from tests.polling import PATIENCE_SECONDS
@@ -141,16 +141,6 @@ def test_concurrent_saves_get_consecutive_numbers(do, policy, app_engine, tenant
         assert other.is_alive()
     other.join(PATIENCE_SECONDS)
     assert statuses(do) == {1: "superseded", 2: "draft"}
-
-
-def test_another_tenant_cannot_see_the_policy(do, policy, app_engine, platform):
-    do(policies.save_draft, slug="main", document=good())
-    other = make_tenant(app_engine, platform, "bravo")
-    with session_scope(TenantScope(other.id), engine=app_engine) as session:
-        assert session.scalars(select(Policy)).all() == []
-        assert session.scalars(select(PolicyVersion)).all() == []
-        with pytest.raises(PolicyNotFound):
-            policies.save_draft(session, actor=ACTOR, tenant_id=other.id, slug="main", document=good())
 
 
 def test_rollback_allows_an_old_version_with_a_dead_rule(do, policy, owner_engine):
