@@ -135,14 +135,6 @@ class TestLists:
         refresh()
         assert state()[1] == {b"\1": (True, "")}
 
-    def test_newer_crl_replaces_the_older(self, trust, publisher, refresh, state, corporate):
-        publisher.pages["/crl"] = (200, make_crl(by=corporate, serials=(b"\1", b"\2")))
-        trust(crl_url=publisher.url("/crl"))
-        refresh()
-        publisher.pages["/crl"] = (200, make_crl(by=corporate, begin=NOW, serials=(b"\2", b"\3")))
-        refresh(at=later())
-        assert set(state()[1]) == {b"\2", b"\3"}
-
     @pytest.mark.parametrize(
         ("changes", "says"),
         [

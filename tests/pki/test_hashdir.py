@@ -1,6 +1,5 @@
 import os
 import stat
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -45,16 +44,6 @@ def test_openssl_finds_the_written_authorities(chain, tmp_path):
     write_authorities(tmp_path / "ca", [chain.root.certificate])
     found = openssl("verify", "-CApath", str(tmp_path / "ca"), "-no-CAfile", "-purpose", "sslclient", str(certificate))
     assert found.returncode != 0
-
-
-def test_file_names_match_openssl_rehash(chain, tmp_path):
-    write_authorities(tmp_path, [chain.root.certificate, chain.issuing.certificate])
-    for index, certificate in enumerate((chain.root.certificate, chain.issuing.certificate)):
-        (tmp_path / "by-openssl").mkdir(exist_ok=True)
-        (tmp_path / "by-openssl" / f"{index}.pem").write_bytes(certificates_pem([certificate]))
-    subprocess.run(["openssl", "rehash", tmp_path / "by-openssl"], check=True, capture_output=True)
-    links = {path.name for path in (tmp_path / "by-openssl").iterdir() if path.is_symlink()}
-    assert links == {path.name for path in tmp_path.iterdir() if path.is_file()}
 
 
 def test_files_are_readable_by_radiusd_and_others_are_kept(chain, tmp_path):

@@ -1,8 +1,6 @@
 import re
 
 import pytest
-from cryptography import x509
-from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,24 +70,6 @@ def _hash_and_line(name: bytes) -> tuple[str, str]:
 @settings(max_examples=examples(100), deadline=None)
 def test_any_name_has_openssls_hash_and_text(name):
     assert (compute_name_hash(name), format_one_line(name)) == _hash_and_line(name)
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        ("Alpha Issuing CA", "Alpha Issuing CA"),
-        ("Müller", r"M\xC3\xBCller"),
-        ("a/b+c", r"a\/b\+c"),
-        ("back\\slash", "back\\slash"),
-        ("日本", r"\xE6\x97\xA5\xE6\x9C\xAC"),
-    ],
-)
-def test_library_made_name_has_openssls_hash_and_text(value, shown):
-    name = x509.Name(
-        [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Alpha"), x509.NameAttribute(NameOID.COMMON_NAME, value)]
-    )
-    assert format_one_line(name) == f"/O=Alpha/CN={shown}"
-    assert (compute_name_hash(name), format_one_line(name)) == _hash_and_line(name.public_bytes())
 
 
 def test_names_differing_in_case_and_spaces_share_a_hash():

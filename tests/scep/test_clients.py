@@ -45,13 +45,13 @@ class StrongSwan:
         # One file per certificate. The name of the first file has no number.
         self.authorities = sorted(folder.glob("ca*.pem"))
 
-    def scep(self, key: str, *options: str, succeeds: bool = True) -> tuple[bytes, str]:
+    def scep(self, key: str, *options: str) -> bytes:
         trust = [part for path in self.authorities for part in ("--cacert", str(path))]
         command = ["pki", "--scep", "--url", self.url, "--in", key, "--dn", "CN=swan", "--cacert-enc", "ra.pem"]
         command += ["--cacert-sig", "ra.pem", *trust, *options]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, timeout=60, check=False)
-        assert (done.returncode == 0) == succeeds, done.stderr
-        return done.stdout, done.stderr.decode()
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
 
 @pytest.fixture
@@ -61,23 +61,15 @@ def swan(tmp_path: Path, url: str) -> StrongSwan:
 
 def test_strongswan_enrols_and_renews(swan, tmp_path, challenge, alpha):
     write_key(tmp_path / "old.key")
-    first, _ = swan.scep("old.key", "--password", challenge)
+    first = swan.scep("old.key", "--password", challenge)
     certificate = x509.load_der_x509_certificate(first)
     certificate.verify_directly_issued_by(x509.load_der_x509_certificate(alpha.authorities.issuing.certificate_der))
     (tmp_path / "old.crt").write_bytes(first)
     write_key(tmp_path / "new.key")
-    second, _ = swan.scep("new.key", "--cert", "old.crt", "--key", "old.key")
+    second = swan.scep("new.key", "--cert", "old.crt", "--key", "old.key")
     renewed = x509.load_der_x509_certificate(second)
     assert renewed.subject == certificate.subject
     assert renewed.serial_number != certificate.serial_number
-
-
-@pytest.mark.parametrize("options", [("--cipher", "des3"), ("--digest", "sha1")])
-def test_strongswan_with_weak_algorithms_is_rejected(swan, tmp_path, challenge, options):
-    write_key(tmp_path / "a.key")
-    _, told = swan.scep("a.key", "--password", challenge, *options, succeeds=False)
-    assert "badAlg" in told or "algorithm" in told.lower(), told
-    swan.scep("a.key", "--password", challenge)
 
 
 def test_scepclient_is_rejected_with_bad_digest_as_reason(tmp_path, url, challenge):
