@@ -19,6 +19,7 @@ from nac.kit.outbound.reach import OutboundReach
 from nac.models import CoaRequest, ExternalCertificate, ExternalStatus, StatusSource
 from tests.certificates.publisher import publishing
 from tests.certificates.uploads import authority, pem
+from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR
 from tests.pki import crls
 
@@ -57,20 +58,10 @@ def presented(owner_engine, alpha):
 
     def presented(authority_id, leaf, *, crl_urls=(), ocsp_urls=()):
         serial = serial_of(leaf)
+        row = {"authority_id": authority_id, "serial": serial, "not_after": NOW + 90 * DAY}
+        row |= {"crl_urls": list(crl_urls), "ocsp_urls": list(ocsp_urls)}
         with session_scope(PlatformScope(), engine=owner_engine) as session:
-            session.add(
-                ExternalCertificate(
-                    tenant_id=alpha.tenant_id,
-                    authority_id=authority_id,
-                    serial=serial,
-                    common_name="laptop",
-                    crl_urls=list(crl_urls),
-                    ocsp_urls=list(ocsp_urls),
-                    not_after=NOW + 90 * DAY,
-                    first_seen_at=NOW,
-                    last_seen_at=NOW,
-                )
-            )
+            make_row(session, ExternalCertificate.__table__, alpha.tenant_id, **row)
         return serial
 
     return presented

@@ -235,15 +235,6 @@ _CERTIFICATE_STATES = {
     "authority renamed": ("UPDATE certificate_authorities SET subject = '/CN=another'", "unknown-ca"),
     "TLS version": ("UPDATE tenants SET tls_versions = '{1.2}'", "tls-version"),
     "method": ("UPDATE tenants SET methods = '{mab}'", "method-not-offered"),
-    "revoked, method": (
-        "UPDATE certificates SET status = 'revoked'; UPDATE tenants SET methods = '{mab}'",
-        "certificate-revoked",
-    ),
-    "TLS version, method": ("UPDATE tenants SET methods = '{mab}', tls_versions = '{1.2}'", "tls-version"),
-    "tenant": (
-        "UPDATE certificates SET status = 'revoked'; UPDATE tenants SET status = 'suspended'",
-        "tenant-suspended",
-    ),
     "policy": ("UPDATE sites SET policy_id = NULL", "no-policy"),
     "endpoint": (
         "INSERT INTO endpoints (tenant_id, mac, status, name) SELECT id, '00a0c0000001', 'blocked', '' FROM tenants",
@@ -251,7 +242,7 @@ _CERTIFICATE_STATES = {
     ),
 }
 # A simulation assumes that the credentials are valid.
-_CREDENTIAL_STATES = ("revoked", "suspended", "other", "deleted", "authority", "revoked,")
+_CREDENTIAL_STATES = ("revoked", "suspended", "other", "deleted", "authority")
 
 
 @pytest.mark.parametrize("state", _CERTIFICATE_STATES)
