@@ -19,47 +19,40 @@ def case(name="printers come in", request=PRINTER, expect=None, **more):
     return {"name": name, "request": request, "expect": expect or {"verdict": "permit", "rule": "r"}} | more
 
 
-@pytest.mark.parametrize(
-    ("expect", "came"),
-    [
-        ({"verdict": "deny"}, "verdict: expected deny, got permit"),
-        ({"rule": ""}, "rule: expected none, got r"),
-        ({"reason": "fallback-denied"}, "reason: expected fallback-denied, got rule-permitted"),
-        ({"vlan": "21"}, "vlan: expected 21, got 20"),
-        ({"vlan": ""}, "vlan: expected none, got 20"),
-        ({"monitored": True}, "monitored: expected yes, got no"),
-        (
-            {"reply": [{"attribute": "Session-Timeout", "value": "60"}]},
-            "reply: expected Session-Timeout 60, got Tunnel",
-        ),
-        (
-            {"reply": [{"attribute": "tunnel-private-group-id", "tag": 1, "value": "20", "operator": "+="}]},
-            "reply: expected tunnel-private-group-id:1 += 20",
-        ),
-    ],
-)
-def test_failed_expectation_reports_result_and_reason(as_tenant, expect, came):
-    (result,) = as_tenant(policies.run_document_tests, document=with_tests(case(expect=expect)))
-    assert not result.passed
-    assert came in str(result)
-    assert "Rule 'By group' (r) matched: endpoint.group equals 'printers' holds, seen 'printers'." in str(result)
+MET = [
+    {"verdict": "permit"},
+    {"rule": "r"},
+    {"reason": "rule-permitted"},
+    {"vlan": "20"},
+    {"monitored": False},
+    {"reply": [{"attribute": "tunnel-private-group-id", "tag": 1, "value": "20"}]},
+    {"reply": [{"attribute": "Tunnel-Type", "tag": 1, "value": "VLAN", "operator": ":="}]},
+]
+UNMET = [
+    ({"verdict": "deny"}, "verdict: expected deny, got permit"),
+    ({"rule": ""}, "rule: expected none, got r"),
+    ({"reason": "fallback-denied"}, "reason: expected fallback-denied, got rule-permitted"),
+    ({"vlan": "21"}, "vlan: expected 21, got 20"),
+    ({"vlan": ""}, "vlan: expected none, got 20"),
+    ({"monitored": True}, "monitored: expected yes, got no"),
+    ({"reply": [{"attribute": "Session-Timeout", "value": "60"}]}, "reply: expected Session-Timeout 60, got Tunnel"),
+    (
+        {"reply": [{"attribute": "tunnel-private-group-id", "tag": 1, "value": "20", "operator": "+="}]},
+        "reply: expected tunnel-private-group-id:1 += 20",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    "expect",
-    [
-        {"verdict": "permit"},
-        {"rule": "r"},
-        {"reason": "rule-permitted"},
-        {"vlan": "20"},
-        {"monitored": False},
-        {"reply": [{"attribute": "tunnel-private-group-id", "tag": 1, "value": "20"}]},
-        {"reply": [{"attribute": "Tunnel-Type", "tag": 1, "value": "VLAN", "operator": ":="}]},
-    ],
-)
-def test_met_expectation_passes(as_tenant, expect):
-    (result,) = as_tenant(policies.run_document_tests, document=with_tests(case(expect=expect)))
-    assert (result.passed, result.why, str(result)) == (True, "", "printers come in: passed")
+def test_unmet_expectation_reports_result_and_reason(as_tenant):
+    met = [case(f"met {number}", expect=expect) for number, expect in enumerate(MET)]
+    unmet = [case(f"unmet {number}", expect=expect) for number, (expect, _) in enumerate(UNMET)]
+    results = as_tenant(policies.run_document_tests, document=with_tests(*met, *unmet))
+    for number, result in enumerate(results[: len(MET)]):
+        assert (result.passed, result.why, str(result)) == (True, "", f"met {number}: passed")
+    for result, (_, came) in zip(results[len(MET) :], UNMET, strict=True):
+        assert not result.passed
+        assert came in str(result)
+        assert "Rule 'By group' (r) matched: endpoint.group equals 'printers' holds, seen 'printers'." in str(result)
 
 
 def test_expected_rule_reports_why_it_did_not_match(as_tenant):

@@ -52,25 +52,20 @@ def test_validate_checks_names_of_the_chosen_tenant(policy_command):
     assert {mistake["place"] for mistake in json.loads(refused.stdout)["mistakes"]} == PLACES_OF_BAD
 
 
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [(b"\xff\xfe\xfa", "UTF-8"), (b'{"rules": {}, "fallback": 5, "tests": "x", "x": 1}', "4 mistakes")],
-)
-def test_invalid_files_are_rejected_by_every_command(policy_command, file_of, content, told):
+def test_invalid_files_are_rejected_by_every_command(policy_command, file_of):
     policy_command("save", "-", "-s", "main", document=good())
     policy_command("publish")
-    path, request = file_of(content), file_of(PRINTER, "request.json")
-    for arguments in (
-        ("validate", path),
-        ("check", path),
-        ("save", path),
-        ("test", "--file", path),
-        ("simulate", "--draft", path, "--request", request),
-        ("replay", "--draft", path, "--days", "1"),
-    ):
-        result = policy_command(*arguments)
-        assert (result.exit_code, result.stdout) == (2, ""), arguments
-        assert told in result.stderr
+    request = file_of(PRINTER, "request.json")
+    wrong = file_of(b'{"rules": {}, "fallback": 5, "tests": "x", "x": 1}', "wrong.json")
+    for path, told in ((file_of(b"\xff\xfe\xfa"), "UTF-8"), (wrong, "4 mistakes")):
+        for arguments in (
+            *(("validate", path), ("check", path), ("save", path), ("test", "--file", path)),
+            ("simulate", "--draft", path, "--request", request),
+            ("replay", "--draft", path, "--days", "1"),
+        ):
+            result = policy_command(*arguments)
+            assert (result.exit_code, result.stdout) == (2, ""), arguments
+            assert told in result.stderr
     assert [row["published_version"] for row in json.loads(policy_command("list", "--json").output)] == [1]
 
 
@@ -241,12 +236,11 @@ def test_recorded_decision_is_simulated_with_its_request(policy_command, publish
     assert row["request"] == {"method": ["mab"], "endpoint.known": [True], "endpoint.group": ["phones"]}
 
 
-@pytest.mark.parametrize("reference", ["1-1", "nonsense", "9999999999999999-999999999999999999"])
-def test_unknown_decision_is_rejected(policy_command, publish, reference):
+def test_unknown_decision_is_rejected(policy_command, publish):
     publish(good())
-    refused = policy_command("simulate", "--decision", reference)
-    assert refused.exit_code == 2
-    assert "Unknown decision" in refused.stderr
+    for reference in ("1-1", "nonsense", "9999999999999999-999999999999999999"):
+        refused = policy_command("simulate", "--decision", reference)
+        assert (refused.exit_code, "Unknown decision" in refused.stderr) == (2, True)
 
 
 def test_request_and_decision_exclude_each_other(policy_command, file_of):
