@@ -190,6 +190,11 @@ class Net:
         self.wait()
         self.turn()
 
+    def publish(self, policy):
+        """Publish the policy, and process this change."""
+        self.decide_by(policy)
+        self.settle()
+
     def wait(self):
         """Advance the clock of the request rate limiter by one minute."""
         self.owner.execute("UPDATE redecisions SET fed_at = fed_at - interval '1 minute'")

@@ -31,8 +31,7 @@ def due(net):
 def large(net, crowd):
     """A run with requests to a NAS that does not respond, which takes long."""
     net.call(service.update_settings, ceiling_percent=100)
-    net.decide_by(office_policy("21"))
-    net.settle()
+    net.publish(office_policy("21"))
     [run] = net.runs
     assert (run["state"], run["items"]) == ("sending", {"asked": 10, "found": 2})
     return run
@@ -94,8 +93,7 @@ def test_vlan_change_that_disconnects_many_needs_approval(net, crowd):
 
 
 def test_approval_stays_valid_after_a_later_full_check(net, crowd):
-    net.decide_by(document())
-    net.settle()
+    net.publish(document())
     [run] = net.runs
     net.call(service.approve_redecision, number=run["id"])
     net.turn()
@@ -112,13 +110,11 @@ def test_approval_stays_valid_after_a_later_full_check(net, crowd):
 
 
 def test_approval_covers_only_what_was_listed(net, crowd):
-    net.decide_by(document())
-    net.settle()
+    net.publish(document())
     net.call(service.approve_redecision, number=net.runs[0]["id"])
     net.turn()
     # No device needs to be disconnected any more.
-    net.decide_by(document(by_group("printers", "20")))
-    net.settle()
+    net.publish(document(by_group("printers", "20")))
     approved, later = net.runs
     assert (approved["state"], later["state"]) == ("superseded", "done")
     assert net.queued_requests == {}
@@ -142,8 +138,7 @@ def test_session_with_a_pending_request_is_checked_again(net, large, crowd):
 
 
 def test_stopping_a_run_keeps_the_block(net, office):
-    net.decide_by(document())
-    net.settle()
+    net.publish(document())
     assert net.queued_requests[office["printer"]] == "disconnect"
     net.call(endpoints.block_endpoint, mac=PRINTER)
     net.call(service.stop_redecision, number=net.runs[0]["id"])
@@ -164,8 +159,7 @@ def test_cancelling_a_manual_request_keeps_the_block(net, office):
 
 
 def test_request_shared_with_a_later_run_survives_a_stop(net, office):
-    net.decide_by(document())
-    net.settle()
+    net.publish(document())
     first = net.runs[0]["id"]
     net.owner.execute(LEAVE, (PRINTER,))
     net.settle()
@@ -217,8 +211,7 @@ def test_worker_locks_open_runs_first(net, large, monkeypatch):
 def test_late_check_waits_until_the_journal_is_stored(net, office):
     at = net.log(*net.answer(PRINTER))
     net.owner.execute("UPDATE cells SET shipped_until = now() - interval '1 hour'")
-    net.decide_by(office_policy("21"))
-    net.settle()
+    net.publish(office_policy("21"))
     due(net)
     late = net.begin(PRINTER, encode_class(at), "late")
     due(net)
@@ -236,8 +229,7 @@ def test_unreadable_session_is_skipped_and_reported(net, office, caplog):
         "WHERE at = (SELECT max(at) FROM auth_log)"
     )
     net.owner.execute("UPDATE sessions SET class = '0x666f6f' WHERE id = %s", (office["printer"],))
-    net.decide_by(office_policy("21", "31"))
-    net.settle()
+    net.publish(office_policy("21", "31"))
     [run] = net.runs
     assert run["cannot_be_redecided"] == {"fault": 1, "no-class": 1}
     assert net.queued_requests == {office["camera"]: "reauthenticate"}
@@ -245,8 +237,7 @@ def test_unreadable_session_is_skipped_and_reported(net, office, caplog):
 
 
 def test_summary_of_a_run_outlives_its_items(net, office):
-    net.decide_by(document(by_group("printers", "21")))
-    net.settle()
+    net.publish(document(by_group("printers", "21")))
     [before] = net.runs
     net.owner.execute("UPDATE redecisions SET ended_at = now() - interval '3 days'")
     with net.scope("worker") as session:
@@ -305,8 +296,7 @@ def clear(net):
 @pytest.fixture
 def waiting_run(net, crowd):
     """A run that waits for approval, because a policy would disconnect all devices."""
-    net.decide_by(document(by_group("staff", "20")))
-    net.settle()
+    net.publish(document(by_group("staff", "20")))
     [run] = net.runs
     assert (run["state"], run["items"]) == ("waiting", {"found": len(crowd)})
 

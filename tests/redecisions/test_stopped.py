@@ -19,8 +19,7 @@ def look_at_all(net):
 @pytest.fixture
 def stopped(net, office):
     """A stopped run that would move printers to another VLAN."""
-    net.decide_by(OTHER_VLAN)
-    net.settle()
+    net.publish(OTHER_VLAN)
     net.call(service.stop_redecision, number=net.runs[0]["id"])
     assert net.queued_requests == {}
 
