@@ -26,22 +26,12 @@ def lives(owner_engine: Engine, alpha: Certified):
         number = next(_numbers)
         mac, session_id = mac or f"02aa{number:08x}", f"s{number}"
         began = NOW - timedelta(minutes=minutes_ago)
+        decision = {"cell_id": 1, "mac": mac, "method": "eap-tls", "permitted": True, "certificate_serial": serial}
+        live = {"nas_key": "nas", "session_id": session_id, "mac_key": mac, "mac": mac, "nas_address": "192.0.2.1"}
+        live |= {"started_at": began, "updated_at": began, "stopped_at": NOW if stopped else None}
         with Session(owner_engine) as session, session.begin():
-            decision = {"cell_id": 1, "mac": mac, "method": "eap-tls", "permitted": True, "certificate_serial": serial}
             make_row(session, AuthLog.__table__, of.tenant_id, at=began, **decision)
-            session.add(
-                RadiusSession(
-                    tenant_id=of.tenant_id,
-                    nas_key="nas",
-                    session_id=session_id,
-                    mac_key=mac,
-                    mac=mac,
-                    nas_address="192.0.2.1",
-                    started_at=began,
-                    updated_at=began,
-                    stopped_at=NOW if stopped else None,
-                )
-            )
+            make_row(session, RadiusSession.__table__, of.tenant_id, **live)
         return session_id
 
     return lives

@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
-from sqlalchemy import Engine
+from sqlalchemy import Engine, func, select
 
 from nac.certificates.enrolment import certificate_enrolment
 from nac.certificates.enrolment import service as enrolment
@@ -18,6 +18,7 @@ from nac.certificates.service import IssuedCertificate
 from nac.certificates.signing import SigningContext
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import AdmitError
+from nac.models import Certificate, EnrolmentSecret
 from pki.keys import PrivateKey
 from pki.signing_requests import SigningRequest, read_signing_request
 from tests.enrolment.enrolment_server import EstServer, make_settings, serving
@@ -64,6 +65,18 @@ def enrol(
         return certificate_enrolment.enrol(
             session, actor=ACTOR, secret=redeemed, request=asked or request(), signing=signing, now=of.now
         )
+
+
+def signed(app_engine: Engine, of: Certified) -> int:
+    """The number of the tenant's certificates, including its server certificate."""
+    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
+        return session.scalar(select(func.count()).select_from(Certificate)) or 0
+
+
+def uses(app_engine: Engine, of: Certified) -> list[int]:
+    """The number of uses of each secret."""
+    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
+        return list(session.scalars(select(EnrolmentSecret.uses)))
 
 
 def user(token: EnrolmentSecretText) -> tuple[str, str]:

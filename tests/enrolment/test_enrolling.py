@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine
 
 from nac.certificates import service as certificates
 from nac.certificates.enrolment import certificate_enrolment
@@ -17,10 +17,10 @@ from nac.certificates.errors import CertificateRefused, DuplicateKey
 from nac.certificates.service import IssuedCertificate
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import AdmitError
-from nac.models import Certificate, Tenant
+from nac.models import Tenant
 from pki.names import read_sans
 from pki.signing_requests import SigningRequest
-from tests.enrolment.conftest import at_once, enrol, make_secret, request
+from tests.enrolment.conftest import at_once, enrol, make_secret, request, signed
 from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR
 
@@ -32,11 +32,6 @@ def renew(
     with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
         old = certificate_enrolment.require_renewable(session, tenant_id=of.tenant_id, shown=shown, now=now)
         return certificate_enrolment.renew(session, actor=ACTOR, old=old, request=asked, signing=SIGNING, now=now)
-
-
-def count(app_engine: Engine, of: Certified) -> int:
-    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
-        return session.scalar(select(func.count()).select_from(Certificate)) or 0
 
 
 def names(issued: IssuedCertificate) -> tuple[str, list[str]]:
@@ -78,7 +73,7 @@ def test_names_are_open_unless_the_secret_sets_them(app_engine, alpha, bound, as
         with pytest.raises(NameRefused, match=expected):
             enrol(app_engine, alpha, secret, request(common_name, *dns(*sans)))
         # The server certificate is one of them.
-        assert count(app_engine, alpha) == 1
+        assert signed(app_engine, alpha) == 1
     else:
         assert names(enrol(app_engine, alpha, secret, request(common_name, *dns(*sans)))) == expected
 
@@ -87,7 +82,7 @@ def test_name_outside_the_profile_is_rejected(app_engine, alpha):
     secret = make_secret(app_engine, alpha)
     with pytest.raises(CertificateRefused, match="profile eap-client-device allows these kinds: dns, uri"):
         enrol(app_engine, alpha, secret, request("laptop", x509.RFC822Name("eve@alpha.example")))
-    assert count(app_engine, alpha) == 1
+    assert signed(app_engine, alpha) == 1
 
 
 def test_key_is_certified_once_per_tenant(app_engine, alpha, bravo):
@@ -126,7 +121,7 @@ def test_renewal_with_another_name_is_rejected(app_engine, alpha, asked, complai
     first = enrol(app_engine, alpha, make_secret(app_engine, alpha), request("kiosk", *dns("kiosk.example")))
     with pytest.raises(NameRefused, match=complaint):
         renew(app_engine, alpha, first.certificate, request(asked[0], *dns(*asked[1:])))
-    assert count(app_engine, alpha) == 2
+    assert signed(app_engine, alpha) == 2
 
 
 def test_renewal_with_the_same_key_needs_a_tenant_setting(app_engine, alpha):

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
 from fastapi import Request
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, select
 
 from api.enrolment import est as est_routes
 from api.enrolment.server_certificate import ensure_certificate
@@ -25,14 +25,14 @@ from nac.certificates.rollover import execute_rollover, plan_rollover
 from nac.certificates.supplicants.service import describe_network
 from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.settings import load_settings
-from nac.models import AuditEntry, Certificate
+from nac.models import AuditEntry
 from nac.tenancy.tenants import service as tenants
 from pki.bundles import certificates_pem
 from pki.errors import KeyNotAllowed, RequestNotAllowed
 from pki.est import encode_key_attributes, read_body
 from pki.keys import PrivateKey, key_pem
 from pki.signing_requests import read_signing_request
-from tests.enrolment.conftest import make_secret, request_der, user
+from tests.enrolment.conftest import make_secret, request_der, signed, user
 from tests.enrolment.enrolment_server import CurlReply, EstServer
 from tests.factories.certificates import SIGNING, Certified, certify
 from tests.factories.tenancy import ACTOR, make_tenant
@@ -52,12 +52,6 @@ def filtered(command: list[str], data: bytes) -> bytes:
 
 def encoded(**named: object) -> bytes:
     return base64.encodebytes(request_der(**named))
-
-
-def signed(of: Certified, app_engine: Engine) -> int:
-    """The number of the tenant's certificates, including its server certificate."""
-    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
-        return session.scalar(select(func.count()).select_from(Certificate)) or 0
 
 
 def last_refusal(of: Certified, app_engine: Engine) -> AuditEntry:
@@ -139,7 +133,7 @@ def test_secret_gets_one_certificate_in_any_format(est, app_engine, alpha):
     assert again.text == "The secret is not accepted. Ask your administrator for a new secret.\n"
     assert last_refusal(alpha, app_engine).after == {"why": "used"}
     # The server certificate is one of them.
-    assert signed(alpha, app_engine) == 6
+    assert signed(app_engine, alpha) == 6
 
 
 def test_missing_secret_is_rejected(est, app_engine, alpha):
@@ -148,7 +142,7 @@ def test_missing_secret_is_rejected(est, app_engine, alpha):
         reply = est.ask("alpha", "simpleenroll", *more, body=encoded())
         assert (reply.status, reply.headers["www-authenticate"]) == (401, 'Basic realm="enrolment", charset="UTF-8"')
         assert "one-time secret" in reply.text
-    assert signed(alpha, app_engine) == 1
+    assert signed(app_engine, alpha) == 1
 
 
 def test_invalid_request_keeps_the_secret_valid(est, app_engine, alpha):
@@ -167,7 +161,7 @@ def test_invalid_request_keeps_the_secret_valid(est, app_engine, alpha):
         assert (reply.status, reply.headers["content-type"]) == (400, "text/plain; charset=utf-8")
         assert complaint in reply.text
     assert est.ask("alpha", "simpleenroll", *user(token), body=b"A" * 70_000).status == 413
-    assert signed(alpha, app_engine) == 1
+    assert signed(app_engine, alpha) == 1
     assert est.ask("alpha", "simpleenroll", *user(token), body=encoded(common_name="kiosk")).status == 200
 
 
@@ -188,7 +182,7 @@ def test_certificate_cannot_enrol_and_secret_cannot_renew(est, app_engine, alpha
     reply = est.ask("alpha", "simplereenroll", *user(token), body=encoded(common_name="laptop"))
     assert reply.status == 403
     assert "A renewal needs the old certificate" in reply.text
-    assert signed(alpha, app_engine) == 2
+    assert signed(app_engine, alpha) == 2
 
 
 def test_revoked_or_expired_certificate_is_not_renewed(est, app_engine, alpha):
@@ -204,7 +198,7 @@ def test_revoked_or_expired_certificate_is_not_renewed(est, app_engine, alpha):
         assert reply.status == 403
         assert complaint in reply.text
         assert last_refusal(alpha, app_engine).action == "certificate.refuse-renewal"
-    assert signed(alpha, app_engine) == 3
+    assert signed(app_engine, alpha) == 3
 
 
 @pytest.mark.parametrize("of_root", [False, True])
@@ -313,7 +307,7 @@ def test_name_of_the_radius_server_is_rejected(est, app_engine, alpha):
     for body in (encoded(common_name=server), below):
         reply = est.ask("alpha", "simpleenroll", *user(token), body=body)
         assert (reply.status, "RADIUS servers" in reply.text) == (400, True)
-    assert signed(alpha, app_engine) == 1
+    assert signed(app_engine, alpha) == 1
     assert est.ask("alpha", "simpleenroll", *user(token), body=encoded(common_name="kiosk")).status == 200
 
 

@@ -14,8 +14,9 @@ from nac.kit.db import TenantScope, session_scope
 from nac.models import AuditEntry, Certificate
 from pki.cms_envelopes import AES_128, AES_256, read_envelope
 from pki.names import read_common_name, read_sans
+from tests.enrolment.conftest import uses
 from tests.scep.client import BAD_CERT_ID, BAD_MESSAGE_CHECK, BAD_REQUEST, CERT_POLL, Device
-from tests.scep.conftest import issued, make_challenge, revoke, uses
+from tests.scep.conftest import issued, make_challenge, revoke
 
 
 @pytest.mark.parametrize("cipher", [AES_128, AES_256])

@@ -8,6 +8,7 @@ from nac.models import AuditEntry, Tenant
 from nac.tenancy.tenants import service as tenants
 from pki.cms_envelopes import AES_128, read_envelope, seal_envelope
 from pki.names import read_common_name
+from tests.enrolment.conftest import uses
 from tests.factories.tenancy import ACTOR
 from tests.scep.client import (
     BAD_ALG,
@@ -19,7 +20,7 @@ from tests.scep.client import (
     rsa_key,
     signing_request,
 )
-from tests.scep.conftest import issued, make_challenge, uses
+from tests.scep.conftest import issued, make_challenge
 
 
 def test_wrong_challenge_is_rejected_and_nothing_is_stored(server, challenge, app_engine, alpha):
