@@ -177,13 +177,12 @@ def test_network_manager_opens_the_bundle_with_its_password(alpha, app_engine, t
 
 
 def test_every_format_names_both_roots_during_a_rollover():
+    named = {"identity": "laptop", "folder": "/etc/admit"}
     for form in ("wpa_supplicant", "networkmanager", "android"):
-        files = service.export_files(network(), form=form, identity="laptop", folder="/etc/admit")
+        files = service.export_files(network(), form=form, **named)
         assert tuple(x509.load_pem_x509_certificates(files["ca.pem"])) == ROOTS
-    assert (
-        SERVER in service.export_files(network(), form="android", identity="laptop", folder="")["README.txt"].decode()
-    )
-    wired = service.export_files(network(""), form="android", identity="laptop", folder="")
+    assert SERVER in files["README.txt"].decode()
+    wired = service.export_files(network(""), form="android", **named)
     assert "wired networks" in wired["README.txt"].decode()
 
 
