@@ -22,10 +22,11 @@ from nac.certificates.service import (
     suspend_certificate,
 )
 from nac.kit.clock import utc_now
-from nac.kit.db import CredentialScope, MspScope, PlatformScope, Scope, TenantScope, session_scope
+from nac.kit.db import AuthorityScope, CredentialScope, MspScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.kit.errors import AdmitError
 from nac.kit.secrets import RawKey, Sealer
 from nac.models import AuditEntry, Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
+from pki.serials import serial_bytes
 from tests.factories.certificates import SIGNING, Certified, certify
 from tests.factories.tenancy import ACTOR, make_tenant
 from tests.pki.openssl import answer, openssl
@@ -254,18 +255,23 @@ def test_revoked_authority_is_on_its_roots_crl(scoped, publisher, alpha):
     assert entry.extensions.get_extension_for_class(x509.CRLReason).value.reason is x509.ReasonFlags.ca_compromise
 
 
-def test_cross_certificate_of_a_revoked_root_is_revoked(publisher, alpha, scoped):
+def test_cross_certificate_of_a_revoked_root_is_revoked(app_engine, publisher, alpha, scoped):
     root, named = alpha.authorities.root, {"actor": ACTOR, "now": alpha.now}
     with scoped() as session:
         plan = rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING, of_root=True)
         new = rollover.execute_rollover(session, plan, signing=SIGNING, **named).root
+    cross = x509.load_der_x509_certificate(new.cross_der).serial_number
+    with session_scope(AuthorityScope(root.id), engine=app_engine) as session:
+        # The OCSP responder reports the cross-certificate as good.
+        below = publication.list_subordinate_revocations(session, root.id)
+    assert below[serial_bytes(cross)] is None
     publisher.turn(alpha.now)
     assert len(publisher.crl(root)) == 0
     with scoped() as session:
         revoke_authority(session, tenant_id=alpha.tenant_id, which=str(new.id), reason="cACompromise", **named)
     publisher.turn(alpha.now + _SECONDS)
     (entry,) = publisher.crl(root)
-    assert entry.serial_number == x509.load_der_x509_certificate(new.cross_der).serial_number
+    assert entry.serial_number == cross
     assert entry.extensions.get_extension_for_class(x509.CRLReason).value.reason is x509.ReasonFlags.ca_compromise
 
 
