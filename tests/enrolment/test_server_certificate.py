@@ -34,11 +34,8 @@ def test_openssl_verifies_the_certificate_for_each_address(tmp_path):
     names = {str(item) for item in read_sans(shown(settings))}
     assert names == {"dns:est.alpha.example", "ip:127.0.0.1", "dns:localhost"}
     command = ["openssl", "verify", "-purpose", "sslserver", "-verify_hostname", "est.alpha.example"]
-    subprocess.run(
-        [*command, "-CAfile", authority_path(keys(tmp_path)), settings.enrolment_certificate_file],
-        check=True,
-        capture_output=True,
-    )
+    command += ["-CAfile", authority_path(keys(tmp_path)), settings.enrolment_certificate_file]
+    subprocess.run(command, check=True, capture_output=True)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in keys(tmp_path).iterdir()}
     assert modes == {
         "enrolment-ca.key": 0o600,
@@ -48,25 +45,20 @@ def test_openssl_verifies_the_certificate_for_each_address(tmp_path):
     }
 
 
-def test_certificate_is_kept_until_address_or_expiry_changes(tmp_path, monkeypatch):
+def test_certificate_is_kept_until_address_key_or_expiry_change(tmp_path, monkeypatch):
     settings = settings_of(tmp_path)
     assert ensure_certificate(keys(tmp_path), settings, owner=None)
     assert not ensure_certificate(keys(tmp_path), settings, owner=None)
     authority = authority_path(keys(tmp_path)).read_bytes()
     assert ensure_certificate(keys(tmp_path), settings_of(tmp_path, ADMIT_LISTEN_ADDRESS="::1"), owner=None)
     assert ensure_certificate(keys(tmp_path), settings, owner=None)
+    settings.enrolment_key_file.write_bytes((keys(tmp_path) / "enrolment-ca.key").read_bytes())
+    assert ensure_certificate(keys(tmp_path), settings, owner=None)
     end = shown(settings).not_valid_after_utc
     monkeypatch.setattr(server_certificate, "utc_now", lambda: end - server_certificate.RENEWAL_LEAD)
     assert ensure_certificate(keys(tmp_path), settings, owner=None)
     assert shown(settings).not_valid_after_utc > end
     assert authority_path(keys(tmp_path)).read_bytes() == authority
-
-
-def test_certificate_with_another_key_is_replaced(tmp_path):
-    settings = settings_of(tmp_path)
-    ensure_certificate(keys(tmp_path), settings, owner=None)
-    settings.enrolment_key_file.write_bytes((keys(tmp_path) / "enrolment-ca.key").read_bytes())
-    assert ensure_certificate(keys(tmp_path), settings, owner=None)
 
 
 def test_files_of_an_administrator_are_not_changed(tmp_path):
