@@ -63,11 +63,6 @@ def test_each_expiry_window_warns_once(app_engine, alpha, issue):
     ]
 
 
-def test_late_check_warns_only_of_the_nearest_window(app_engine, alpha, issue):
-    serial = issue(5)
-    assert _warn(app_engine, alpha) == [("client", serial, 7)]
-
-
 def test_warning_from_a_fast_clock_is_repeated_when_due(app_engine, alpha, issue):
     serial = issue(61)
     given = [(day, [days for _, _, days in _warn(app_engine, alpha, day)]) for day in (40, 1, 31, 32)]
@@ -82,6 +77,7 @@ def test_replaced_revoked_and_short_lived_certs_are_not_warned(app_engine, alpha
     with scoped() as session:
         revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=gone, now=alpha.now)
         alpha.issue(session, common_name="weekly", not_after=alpha.now + 6 * _DAY)
+    # Only the nearest window warns.
     assert _warn(app_engine, alpha) == [("client", still, 14)]
     # A certificate that is valid for six days causes a warning one day before its end.
     assert [days for _, _, days in _warn(app_engine, alpha, 5.5)] == [1, 7]
