@@ -9,8 +9,9 @@ from psycopg.types.json import Jsonb
 from nac.kit.clock import utc_now
 from nac.kit.errors import InvalidInput, SeveralMistakes
 from nac.kit.secrets import SecretsError
-from nac.logs.feeds import sealed_settings, service
-from nac.logs.feeds.errors import FeedExists, FeedNotFound, InvalidFeed, TooManyFeeds
+from nac.logs.feeds import service
+from nac.logs.feeds import settings as sealed_settings
+from nac.logs.feeds.service import FeedExists, FeedNotFound, InvalidFeed, TooManyFeeds
 from nac.logs.feeds.settings import SyslogSettings, WebhookSettings, find_mistakes
 from tests.factories.certificates import SEALER
 from tests.feeds.certificates import self_signed
