@@ -8,7 +8,7 @@ from celery import Celery
 from celery.app.trace import build_tracer
 from sqlalchemy import Engine
 
-from nac.core.jobs import repository, runner
+from nac.core.jobs import runner, service
 from nac.core.jobs.runner import JobHandler, JobRun, MultiTransactionHandler
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.sealing import Unseal
@@ -27,7 +27,7 @@ def run_next(
 ) -> bool:
     """Run the next job of each owner. Returns whether there was a job. `engine` is for the role admit_worker."""
     with session_scope(PlatformScope(), engine=engine) as session:
-        due = repository.claim_due(session, resend_after=timedelta(minutes=1), most=runner.MAX_RUNNING)
+        due = service.claim_due(session, resend_after=timedelta(minutes=1), most=runner.MAX_RUNNING)
     worker = {"unseal": unseal, "app_engine": app_engine, "engine": engine}
     for job in due:
         _run.handler = handlers.get(job.kind) or MultiTransactionHandler(_reject_kind)

@@ -24,7 +24,7 @@ from nac.inventory.endpoints.rule_conditions import compile_rule
 from nac.inventory.identity_sources.settings import read_settings
 from nac.logs.events.document import from_json, to_json
 from nac.onboarding.templates.document import TemplateDocument, list_parts, parse_template
-from nac.policies.packet_facts import use_rule_names
+from nac.policies.facts import use_rule_names
 from nac.policies.policy_tests import run_tests
 from nac.policies.schema import policy_schema
 from tests.factories.dictionary import installed_dictionary

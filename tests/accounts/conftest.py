@@ -11,11 +11,11 @@ from sqlalchemy.orm import Session
 from nac.accounts.members import repository as members_repository
 from nac.accounts.members.service import Member
 from nac.accounts.people import service as people
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.db import MspScope, PersonScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.kit.ids import MspId, TenantId
 from nac.kit.permissions import permissions_at
-from nac.tenancy.msps import service as msps
+from nac.tenancy import msps
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
 from tests.row_snapshots import snapshotted
 

@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import Engine, update
 from sqlalchemy.orm import Session
 
+from nac.accounts import api_tokens
 from nac.accounts import custom_roles as roles
-from nac.accounts.api_tokens import service as tokens
 from nac.accounts.sign_in import passkeys
 from nac.accounts.sign_in.passkeys import RelyingParty
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.jobs import service as jobs
 from nac.inventory import groups
 from nac.inventory.identity_sources import service as identities
@@ -38,7 +38,7 @@ Make = Callable[[Session, Owner, int], object]
 
 def token(session: Session, owner: Owner, number: int) -> object:
     ends = utc_now() + timedelta(days=1)
-    return tokens.create_token(session, **whole(owner), name="x", permissions=["endpoint.read"], expires_at=ends)
+    return api_tokens.create_token(session, **whole(owner), name="x", permissions=["endpoint.read"], expires_at=ends)
 
 
 def role(session: Session, owner: Owner, number: int) -> object:
@@ -88,7 +88,7 @@ def user_groups(session: Session, owner: Owner, number: int) -> object:
 _KINDS = (
     (groups, "MAX_GROUPS", endpoint_group, "alpha"),
     (groups, "MAX_GROUPS", user_groups, "alpha"),
-    (tokens, "MAX_TOKENS_PER_OWNER", token, "acme"),
+    (api_tokens, "MAX_TOKENS_PER_OWNER", token, "acme"),
     (roles, "MAX_ROLES_PER_OWNER", role, "alpha"),
     (jobs, "MAX_WAITING", job, "alpha"),
     (self_tests, "MAX_OPEN", self_test, "alpha"),

@@ -7,10 +7,9 @@ import pytest
 from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
-from nac.accounts import custom_roles
-from nac.accounts.api_tokens import service as tokens
+from nac.accounts import api_tokens, custom_roles
 from nac.accounts.members import service as members
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import CredentialScope, PersonScope, session_scope
 from nac.kit.errors import ScopeViolation
@@ -34,7 +33,7 @@ def filled(app_engine: Engine, within: Within, field: Field) -> dict[Owner, memb
                 session, **whole(owner), email=f"p{number}@example.com", role="auditor", tenants=chosen
             )
             ends = utc_now() + timedelta(days=1)
-            tokens.create_token(session, **whole(owner), name="t", permissions=["site.read"], expires_at=ends)
+            api_tokens.create_token(session, **whole(owner), name="t", permissions=["site.read"], expires_at=ends)
             if owner != PLATFORM:
                 custom_roles.create_role(session, **whole(owner), slug="own", name="Own", permissions=["site.read"])
         person_id = found[owner].person.id
@@ -84,7 +83,7 @@ def test_user_sees_their_account_and_memberships(
 
 def test_credential_sees_only_its_row(app_engine: Engine, within: Within, field: Field, filled) -> None:
     with within(field.alpha) as session:
-        (token,) = tokens.list_tokens(session, owner=field.alpha)
+        (token,) = api_tokens.list_tokens(session, owner=field.alpha)
     with session_scope(CredentialScope(token.public_id), engine=app_engine) as session:
         assert {name: number for name, number in seen(session).items() if number} == {"api_tokens": 1}
     with session_scope(CredentialScope("0" * 15 + "1"), engine=app_engine) as session:

@@ -14,7 +14,7 @@ from nac.core.access.grants import Grant, MspRef, Principal, TenantRef
 from nac.core.audit.service import RequestOrigin
 from nac.kit.ids import MspId, TenantId
 from nac.kit.permissions import Permission, PermissionLevel, permissions_at
-from nac.tenancy.msps.service import MspNotFound
+from nac.tenancy.msps import MspNotFound
 from nac.tenancy.tenants.service import TenantNotFound
 
 _OWN = MspId(uuid4())

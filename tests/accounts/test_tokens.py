@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, select
 
-from nac.accounts.api_tokens import service as tokens
-from nac.accounts.api_tokens.service import TokenText
+from nac.accounts import api_tokens
+from nac.accounts.api_tokens import TokenText
 from nac.accounts.members import service as members
 from nac.accounts.members.service import Member
 from nac.accounts.people import service as people
-from nac.core.access.grants import MspRef, PermissionMissing, Principal, TenantRef, TokenMaker
-from nac.core.access.owners import Owner
+from nac.core.access.grants import MspRef, Owner, PermissionMissing, Principal, TenantRef, TokenMaker
 from nac.kit.clock import utc_now
 from nac.kit.db import CredentialScope, session_scope
 from nac.kit.errors import Conflict, InvalidInput
@@ -28,9 +27,9 @@ from tests.postgres import Database
 DAY = timedelta(days=1)
 
 
-def make(within: Within, owner: Owner, permissions=("endpoint.read",), *, days: float = 1) -> tokens.CreatedToken:
+def make(within: Within, owner: Owner, permissions=("endpoint.read",), *, days: float = 1) -> api_tokens.CreatedToken:
     with within(owner) as session:
-        return tokens.create_token(
+        return api_tokens.create_token(
             session, **whole(owner), name="monitoring", permissions=permissions, expires_at=utc_now() + days * DAY
         )
 
@@ -39,7 +38,7 @@ def show(app_engine: Engine, text: str, *, later: timedelta = timedelta()) -> Pr
     parsed = TokenText.parse(text)
     assert parsed is not None
     with session_scope(CredentialScope(parsed.public_id), engine=app_engine) as session:
-        return tokens.authenticate(session, text=parsed, address="192.0.2.1", now=utc_now() + later).principal
+        return api_tokens.authenticate(session, text=parsed, address="192.0.2.1", now=utc_now() + later).principal
 
 
 def test_token_acts_for_its_owner_with_its_own_permissions(app_engine: Engine, within: Within, field: Field) -> None:
@@ -59,7 +58,7 @@ def test_rejected_token_reason_appears_only_in_the_log(app_engine: Engine, withi
     good, revoked = make(within, field.alpha), make(within, field.alpha)
     with within(field.alpha) as session:
         for _ in range(2):
-            tokens.revoke_token(session, **whole(field.alpha), token_id=revoked.row.id)
+            api_tokens.revoke_token(session, **whole(field.alpha), token_id=revoked.row.id)
     wrong = good.text[:-1] + ("a" if good.text[-1] != "a" else "b")
     seen = {}
     for why, text, later in (
@@ -68,7 +67,7 @@ def test_rejected_token_reason_appears_only_in_the_log(app_engine: Engine, withi
         ("revoked", revoked.text, timedelta()),
         ("expired", good.text, DAY),
     ):
-        with pytest.raises(tokens.TokenRefused) as caught:
+        with pytest.raises(api_tokens.TokenRefused) as caught:
             show(app_engine, text, later=later)
         assert caught.value.why == why
         seen[str(caught.value)] = caught.value.status
@@ -76,14 +75,14 @@ def test_rejected_token_reason_appears_only_in_the_log(app_engine: Engine, withi
     assert show(app_engine, good.text, later=DAY - timedelta(minutes=1))
 
 
-def made_by_ann(app_engine: Engine, within: Within, field: Field) -> tuple[Member, tokens.CreatedToken]:
+def made_by_ann(app_engine: Engine, within: Within, field: Field) -> tuple[Member, api_tokens.CreatedToken]:
     """A token of the tenant alpha, created by Ann, who administers acme."""
     with within(field.acme) as session:
         ann = members.create_member(session, **whole(field.acme), email="ann@example.com", role="msp-admin")
     with within(field.alpha) as session:
         maker = TokenMaker(ann.person.id, "person:ann@example.com")
         wanted = {"permissions": ["endpoint.read", "token.manage"], "expires_at": utc_now() + DAY}
-        return ann, tokens.create_token(session, **whole(field.alpha), name="hers", maker=maker, **wanted)
+        return ann, api_tokens.create_token(session, **whole(field.alpha), name="hers", maker=maker, **wanted)
 
 
 def test_token_is_limited_by_its_creator_permissions(app_engine: Engine, within: Within, field: Field) -> None:
@@ -98,7 +97,7 @@ def test_token_is_limited_by_its_creator_permissions(app_engine: Engine, within:
     def held() -> frozenset[Permission] | str:
         try:
             return show(app_engine, made.text).on_tenant(alpha)
-        except tokens.TokenRefused as exc:
+        except api_tokens.TokenRefused as exc:
             return exc.why
 
     both = {Permission.ENDPOINT_READ, Permission.TOKEN_MANAGE}
@@ -126,8 +125,8 @@ def test_provider_token_is_limited_to_its_owner_grants(app_engine: Engine, withi
     with within(field.alpha) as session:
         maker = TokenMaker(ann.person.id, "person:ann@example.com", via=field.alpha)
         wanted = {"permissions": ["endpoint.read"], "expires_at": utc_now() + DAY}
-        made = tokens.create_token(session, **whole(field.alpha), name="hers", maker=maker, **wanted)
-    with pytest.raises(tokens.TokenRefused):
+        made = api_tokens.create_token(session, **whole(field.alpha), name="hers", maker=maker, **wanted)
+    with pytest.raises(api_tokens.TokenRefused):
         show(app_engine, made.text)
     with within(field.alpha) as session:
         members.create_member(session, **whole(field.alpha), email="ann@example.com", role="auditor")
@@ -140,7 +139,7 @@ def test_child_token_ends_with_its_parent(app_engine: Engine, within: Within, fi
     line = [first]
     for number in range(3):
         with within(field.alpha) as session:
-            made = tokens.create_token(
+            made = api_tokens.create_token(
                 session,
                 **whole(field.alpha),
                 name=f"child {number}",
@@ -152,15 +151,15 @@ def test_child_token_ends_with_its_parent(app_engine: Engine, within: Within, fi
         assert (made.row.maker_id, made.row.expires_at) == (ann.person.id, first.row.expires_at)
         line.append(made)
     with within(field.alpha) as session:
-        tokens.revoke_token(session, **whole(field.alpha), token_id=line[1].row.id)
+        api_tokens.revoke_token(session, **whole(field.alpha), token_id=line[1].row.id)
     assert show(app_engine, first.text)
     for made in line[1:]:
-        with pytest.raises(tokens.TokenRefused) as caught:
+        with pytest.raises(api_tokens.TokenRefused) as caught:
             show(app_engine, made.text)
         assert caught.value.why == "revoked"
     wanted = {"permissions": ["endpoint.read"], "expires_at": utc_now() + DAY}
-    with within(field.alpha) as session, pytest.raises(tokens.TokenRefused):
-        tokens.create_token(session, **whole(field.alpha), name="late", parent_id=line[-1].row.id, **wanted)
+    with within(field.alpha) as session, pytest.raises(api_tokens.TokenRefused):
+        api_tokens.create_token(session, **whole(field.alpha), name="late", parent_id=line[-1].row.id, **wanted)
 
 
 def test_token_is_revoked_only_once(app_engine: Engine, within: Within, field: Field) -> None:
@@ -168,7 +167,7 @@ def test_token_is_revoked_only_once(app_engine: Engine, within: Within, field: F
 
     def revoke(_: int) -> None:
         with within(field.alpha) as session:
-            tokens.revoke_token(session, **whole(field.alpha), token_id=made.row.id)
+            api_tokens.revoke_token(session, **whole(field.alpha), token_id=made.row.id)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(revoke, range(4)))
@@ -182,7 +181,7 @@ def test_last_use_is_written_once_a_minute(app_engine: Engine, within: Within, f
 
     def last_used():
         with within(field.alpha) as session:
-            row = tokens.require_token(session, owner=field.alpha, token_id=made.row.id)
+            row = api_tokens.require_token(session, owner=field.alpha, token_id=made.row.id)
             return row.last_used_at, row.last_used_from
 
     assert last_used() == (None, None)
@@ -210,10 +209,10 @@ def test_tokens_are_visible_only_to_their_owner(within: Within, field: Field) ->
     made = {owner: make(within, owner, ["endpoint.read"]) for owner in field.all()}
     for owner in field.all():
         with within(owner) as session:
-            assert [row.id for row in tokens.list_tokens(session, owner=owner)] == [made[owner].row.id]
+            assert [row.id for row in api_tokens.list_tokens(session, owner=owner)] == [made[owner].row.id]
             for other in set(made) - {owner}:
-                with pytest.raises(tokens.TokenNotFound):
-                    tokens.revoke_token(session, **whole(owner), token_id=made[other].row.id)
+                with pytest.raises(api_tokens.TokenNotFound):
+                    api_tokens.revoke_token(session, **whole(owner), token_id=made[other].row.id)
 
 
 @pytest.mark.parametrize(
@@ -230,25 +229,25 @@ def test_invalid_fields_create_no_token(within: Within, field: Field, given, err
     right = {"name": "x", "permissions": ["endpoint.read"], "expires_at": utc_now() + DAY}
     with within(field.alpha) as session:
         with pytest.raises(error):
-            tokens.create_token(session, **whole(field.alpha) | right | given)
-        assert not tokens.list_tokens(session, owner=field.alpha)
+            api_tokens.create_token(session, **whole(field.alpha) | right | given)
+        assert not api_tokens.list_tokens(session, owner=field.alpha)
 
 
 @pytest.mark.parametrize(("days", "told"), [(-1, "is in the past"), (400, "is more than 366 days in the future")])
 def test_invalid_expiry_is_rejected_with_a_reason(within: Within, field: Field, days: int, told: str) -> None:
     given = {"name": "x", "permissions": ["endpoint.read"], "expires_at": utc_now() + days * DAY}
     with within(field.alpha) as session, pytest.raises(InvalidInput, match=told) as refused:
-        tokens.create_token(session, **whole(field.alpha), **given)
+        api_tokens.create_token(session, **whole(field.alpha), **given)
     assert refused.value.place == "expires_at"
 
 
 def test_number_of_tokens_is_limited(within: Within, field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "MAX_TOKENS_PER_OWNER", 2)
+    monkeypatch.setattr(api_tokens, "MAX_TOKENS_PER_OWNER", 2)
     first, _ = make(within, field.alpha), make(within, field.alpha)
     with pytest.raises(Conflict):
         make(within, field.alpha)
     with within(field.alpha) as session:
-        tokens.revoke_token(session, **whole(field.alpha), token_id=first.row.id)
+        api_tokens.revoke_token(session, **whole(field.alpha), token_id=first.row.id)
     assert make(within, field.alpha)
 
 

@@ -22,8 +22,8 @@ from nac.kit.secrets import MasterKeyFile, Sealer
 from nac.onboarding.provisioning import provision_tenant
 from nac.policies import service as policies
 from nac.policies import site_settings
+from nac.tenancy import msps
 from nac.tenancy.cells import service as cells
-from nac.tenancy.msps import service as msps
 from radius.agent.__main__ import main
 from tests.factories.tenancy import ACTOR
 from tests.forked_processes import start_forked

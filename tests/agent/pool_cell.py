@@ -9,9 +9,8 @@ from nac.pools.claims import ClaimsFile
 from nac.pools.service import PoolOptions, create_pool
 from radius.agent.accounting_parser import parse_accounting
 from radius.agent.alarms import Alarms, driver_connection
-from radius.agent.pools import leases, sessions
-from radius.agent.pools.claims_directory import ClaimsDirectory
-from radius.agent.pools.maintenance import PoolMaintenance
+from radius.agent.pools import leases
+from radius.agent.pools.maintenance import ClaimsDirectory, PoolMaintenance
 from radius.module.open_pool import OpenPool
 from tests.agent.journal_records import accounting
 
@@ -144,7 +143,7 @@ class PoolCell:
         record = accounting(self.tenant, "Start", at=at, session=f"s{at}", station=mac, Framed_IP_Address=address or "")
         with session_scope(CellScope(self.cell_id), engine=self.engine) as session:
             cursor = driver_connection(session).cursor()
-            sessions.reclaim_addresses(cursor, self.cell_id, [parse_accounting(record)], now=at)
+            leases.reclaim_addresses(cursor, self.cell_id, [parse_accounting(record)], now=at)
 
     def stops(self, mac):
         at = self.now

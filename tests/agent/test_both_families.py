@@ -6,7 +6,7 @@ import time
 import pytest
 
 from cli.demo.tools import RadiusServer
-from nac.kit.listen_addresses import bind_socket
+from nac.kit.settings_values import bind_socket
 from radius.agent.radiusd.generation import PortTaken, free_ports, require_free_ports
 from tests.agent.conftest import adopted_radiusd
 from tests.agent.steady_load import Load

@@ -2,7 +2,7 @@
 
 import pytest
 
-from radius.agent.radiusd.certificate_reload import (
+from radius.agent.radiusd.tls_material import (
     CHECK_INTERVAL_SECONDS,
     MAX_WAIT_SECONDS,
     MIN_WAIT_SECONDS,

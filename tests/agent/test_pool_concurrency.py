@@ -15,7 +15,7 @@ from nac.kit.errors import InvalidInput
 from nac.pools.extent import MAX_ADDRESSES
 from nac.pools.service import PoolOptions, create_pool, require_pool, update_pool
 from radius.agent.accounting_parser import parse_accounting
-from radius.agent.pools import leases, sessions
+from radius.agent.pools import leases
 from tests.agent.journal_records import accounting
 from tests.factories.tenancy import ACTOR
 
@@ -101,9 +101,7 @@ def test_blocks_are_leased_assigned_and_reaped_concurrently(database, app_engine
                     cursor.execute(BEGIN, (alpha.id, f"s{turn}", mac, mac, address))
                     said = accounting(alpha, "Start", station=mac, Framed_IP_Address=address)
                     cell_id = cell_ids[turn % CELLS]
-                    sessions.reclaim_addresses(
-                        cursor, cell_id, [parse_accounting(said)], now=clock + turn * 13 * SECOND
-                    )
+                    leases.reclaim_addresses(cursor, cell_id, [parse_accounting(said)], now=clock + turn * 13 * SECOND)
                     connection.commit()  # house: allow commit -- the test's own connection
                     if turn % 3 == 0:
                         cursor.execute(

@@ -8,7 +8,7 @@ import pytest
 from nac.kit.clock import epoch_microseconds
 from nac.kit.db import CellScope, session_scope
 from radius.agent.alarms import driver_connection
-from radius.agent.pools import leases, sessions
+from radius.agent.pools import leases
 from radius.agent.pools.leases import to_datetime, use_ordered_index
 from tests.agent.pool_cell import POOL
 
@@ -87,7 +87,7 @@ def test_queries_never_join_quadratically_with_old_statistics(crowd, owner):
         ("ended", leases._MARK_ENDED_SESSIONS, lambda _: nullcontext(), {}),
         ("reap", leases._END_LEASES, use_ordered_index, later),
         ("give", leases._RECORD_ASSIGNMENTS, use_ordered_index, {}),
-        ("hear", sessions._RECLAIM, use_ordered_index, {}),
+        ("hear", leases._RECLAIM, use_ordered_index, {}),
         ("refill", leases._REFILL, use_ordered_index, {}),
     ):
         with session_scope(CellScope(crowd.cell_id), engine=crowd.engine) as session:

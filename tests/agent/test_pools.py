@@ -4,8 +4,8 @@ import pytest
 from sqlalchemy import event
 
 from nac.pools.service import delete_pool, release_address, rename_pool, update_pool
-from radius.agent.pools.claims_directory import ClaimsDirectory
 from radius.agent.pools.leases import RECHECK_SECONDS
+from radius.agent.pools.maintenance import ClaimsDirectory
 from tests.agent.pool_cell import ANNA, BEN, CLEO, DORA, EVE, POOL, SECOND, later
 
 

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 from api import application
 from api.connections import BoundedHttp, HttpWithFiles
-from nac.certificates import status_listener
+from nac.certificates import status_lookup
 from nac.kit.settings import Settings, load_settings
 from tests.factories.certificates import write_master_key
 from tests.polling import PATIENCE_SECONDS
@@ -27,7 +27,7 @@ _AS_SERVED: dict[str, Any] = {"http": BoundedHttp, "log_level": "critical", "lif
 # One connection per request, because httpx may close a pooled connection that another thread has just taken (EBADF).
 _NONE_KEPT = httpx.Limits(max_keepalive_connections=0)
 # Shutdown timeout of an application in seconds.
-status_listener._POLL_SECONDS = 0.02
+status_lookup._POLL_SECONDS = 0.02
 application.make_engine = shared_engine
 
 

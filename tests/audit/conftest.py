@@ -8,11 +8,11 @@ import psycopg
 import pytest
 from sqlalchemy import Engine
 
-from nac.core.access.owners import Owner
-from nac.core.audit import chain_export
+from nac.core.access.grants import Owner
+from nac.core.audit import chain
 from nac.core.audit import service as audit
+from nac.core.audit.chain import load_or_create_keys
 from nac.core.audit.chain_seals import seal_waiting_entries
-from nac.core.audit.keys import load_or_create_keys
 from nac.kit.clock import utc_now
 from nac.kit.db import MspScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.kit.ids import TenantId
@@ -48,7 +48,7 @@ class Log:
 
     def export(self, owner: Owner, behind: int = 0) -> list[str]:
         read = partial(session_scope, self.scope(owner), engine=self.app)
-        return "".join(chain_export.export_chain(read, owner=owner, behind=behind)).splitlines()
+        return "".join(chain.export_chain(read, owner=owner, behind=behind)).splitlines()
 
     def targets(self, owner: Owner) -> list[str]:
         rows = [json.loads(line) for line in self.export(owner)[1:-1]]

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from nac.core.audit import chain_export
+from nac.core.audit import chain
 from nac.core.audit import service as audit
 from nac.core.audit.chain import chain_name, first_hash, next_hash
 from nac.core.audit.service import list_differences
@@ -118,8 +118,8 @@ def test_chains_are_isolated_by_owner(log: Log) -> None:
             assert session.scalars(text(sql)).all() == [log.alpha.tenant_id]
         seen = set(session.scalars(text("SELECT entry_id FROM audit_seals")))
         assert seen == set(session.scalars(text("SELECT id FROM audit_log")))
-        with pytest.raises(chain_export.NothingSealed):
-            chain_export.get_head(session, owner=log.bravo)
+        with pytest.raises(chain.NothingSealed):
+            chain.get_head(session, owner=log.bravo)
     for sql in (
         "UPDATE audit_chains SET position = 0",
         "DELETE FROM audit_seals",

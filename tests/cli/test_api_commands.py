@@ -14,8 +14,8 @@ from sqlalchemy import Engine
 
 from api.main import create_app
 from cli.main import admit
-from nac.accounts.api_tokens import service as tokens
-from nac.core.access.owners import Owner
+from nac.accounts import api_tokens
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import MspScope, session_scope
 from nac.kit.permissions import permissions_at
@@ -36,7 +36,7 @@ def token_file(app_engine: Engine, platform: Platform, tmp_path: Path) -> Path:
             "permissions": held,
             "expires_at": utc_now() + timedelta(days=1),
         }
-        made = tokens.create_token(session, actor=ACTOR, held=held, **given)
+        made = api_tokens.create_token(session, actor=ACTOR, held=held, **given)
     path = tmp_path / "token"
     path.write_text(f"{made.text}\n")
     return path

@@ -2,7 +2,7 @@
 
 import json
 
-from nac.accounts.api_tokens.service import TokenText
+from nac.accounts.api_tokens import TokenText
 
 
 def test_token_is_created_listed_and_revoked(alpha):

@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from api.main import create_app
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.ids import TenantId
 from nac.tenancy.cells import service as cells
 from tests.api.app_server import serve_app_on_port, settings_of_public

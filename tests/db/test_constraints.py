@@ -8,7 +8,7 @@ from sqlalchemy import Engine, text
 
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.db.base import Base
-from nac.kit.db.constraints import find_plural, find_reference, list_unique_conflicts
+from nac.kit.db.error_translation import find_plural, find_reference, list_unique_conflicts
 from nac.kit.errors import AdmitError
 from tests.postgres import Database
 

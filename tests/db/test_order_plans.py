@@ -9,7 +9,7 @@ from sqlalchemy import Engine, event
 
 from nac.accounts.members import repository as members
 from nac.certificates import service as certificates
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.audit import service as audit
 from nac.inventory.endpoints import service as endpoints
 from nac.inventory.users import service as users

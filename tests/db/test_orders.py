@@ -11,22 +11,22 @@ from sqlalchemy import Engine, delete, inspect, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from nac.accounts.api_tokens.repository import ORDERS as TOKENS
+from nac.accounts.api_tokens import ORDERS as TOKENS
 from nac.certificates.enrolment.repository import ORDERS as SECRETS
 from nac.certificates.repository import ORDERS as CERTIFICATES
-from nac.core.jobs.repository import ORDERS as JOBS
+from nac.core.jobs.service import ORDERS as JOBS
 from nac.inventory.endpoints.repository import ORDERS as ENDPOINTS
 from nac.inventory.groups import ENDPOINT_GROUPS
 from nac.inventory.users.repository import ORDERS as USERS
 from nac.kit.db import queries
 from nac.kit.db.sort_orders import PageSpan, SortOrder, SortOrders, is_nullable
-from nac.logs.exports.repository import ORDERS as EXPORTS
-from nac.onboarding.self_tests.repository import ORDERS as SELF_TESTS
+from nac.logs.exports.service import ORDERS as EXPORTS
+from nac.onboarding.self_tests.service import ORDERS as SELF_TESTS
 from nac.policies.repository import ORDERS as POLICIES
 from nac.pools.repository import LEASE_ORDERS
 from nac.redecisions.repository import ORDERS as REDECISIONS
 from nac.sessions.coa_requests.repository import ORDERS as COA_REQUESTS
-from nac.tenancy.nases.repository import ORDERS as NASES
+from nac.tenancy.nases.service import ORDERS as NASES
 from tests.factories.rows import make_row
 from tests.run_depth import examples
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
-from nac.inventory.endpoints import enrichment_queue
+from nac.inventory.endpoints import enrichment
 from nac.kit.db import TenantScope, force_ctid_scan, session_scope
 from nac.kit.ids import TenantId
 from tests.factories.tenancy import Platform, make_tenant
@@ -27,11 +27,11 @@ def unexpected(database: Database, app_engine: Engine, platform: Platform) -> Te
     """A tenant with rows since the last ANALYZE. At that time, the table contained only rows of another tenant."""
     known, unexpected = (make_tenant(app_engine, platform, slug).id for slug in ("known", "unexpected"))
     with session_scope(TenantScope(known), engine=app_engine) as session:
-        enrichment_queue.enqueue(session, tenant_id=known, macs=macs(WAITING))
+        enrichment.enqueue(session, tenant_id=known, macs=macs(WAITING))
     with psycopg.connect(database.owner_url, autocommit=True) as connection:
         connection.execute("ANALYZE endpoint_work")
     with session_scope(TenantScope(unexpected), engine=app_engine) as session:
-        enrichment_queue.enqueue(session, tenant_id=unexpected, macs=macs(WAITING))
+        enrichment.enqueue(session, tenant_id=unexpected, macs=macs(WAITING))
     return unexpected
 
 
@@ -60,7 +60,7 @@ def test_new_tenant_is_estimated_to_own_a_share(worker_engine: Engine, unexpecte
 def test_first_rows_are_returned_and_others_remain_queued(
     worker_engine: Engine, unexpected: TenantId, limit: int
 ) -> None:
-    take: Callable[..., set[str]] = enrichment_queue.take_batch
+    take: Callable[..., set[str]] = enrichment.take_batch
     with session_scope(TenantScope(unexpected), engine=worker_engine) as session:
         assert take(session, tenant_id=unexpected, limit=limit) == set(macs(WAITING)[:limit])
         assert take(session, tenant_id=unexpected, limit=WAITING) == set(macs(WAITING)[limit:])

@@ -8,8 +8,7 @@ import pytest
 from cli.command_context import CommandContext
 from cli.demo.board import Board, compare_result, read_last_board, run_board, run_checks
 from cli.demo.board_text import render_board
-from cli.demo.checks import Check, Observation
-from cli.demo.evidence import Evidence
+from cli.demo.checks import Check, Evidence, Observation
 from cli.demo.main import show_after_start, show_board, show_last_board
 from cli.demo.tools import ToolFailed
 from cli.errors import Refused
@@ -130,7 +129,7 @@ def test_start_lists_wrong_rows_and_the_remedy(
 ) -> None:
     changed = check(sent="stolen printer", expected="reject")
     quiet = check(expected="silence", reason="", records=0, act=lambda mark: Observation("silence", 0.1))
-    monkeypatch.setattr("cli.demo.evidence.PATIENCE_SECONDS", 0)
+    monkeypatch.setattr("cli.demo.checks.PATIENCE_SECONDS", 0)
     monkeypatch.setattr("cli.demo.board.PATIENCE_SECONDS", 0)
     for checks, differing in (([changed, quiet], True), ([quiet], False)):
         monkeypatch.setattr("cli.demo.board.all_checks", lambda demo, checks=checks: checks)

@@ -12,21 +12,21 @@ from api.enrolment.server_certificate import ensure_certificate
 from cli.command_context import CommandContext
 from cli.demo.board import describe_enrolment, describe_tenant
 from cli.demo.board_checks import all_checks
-from cli.demo.enrolment import create_scep_access
+from cli.demo.credentials import create_scep_access
 from cli.demo.main import remove_tenants
 from cli.demo.seed import Demo, DemoTenant, seed
 from cli.errors import Refused
-from nac.accounts.api_tokens import service as tokens
+from nac.accounts import api_tokens
 from nac.certificates import service as certificates
 from nac.certificates.enrolment.service import redeem_secret
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.inventory.users import service as users
 from nac.kit.clock import utc_now
 from nac.kit.permissions import permissions_at
 from nac.models import AuditEntry
 from nac.onboarding.provisioning import provision_tenant
 from nac.policies import service as policies
-from nac.tenancy.msps import service as msps
+from nac.tenancy import msps
 from nac.tenancy.tenants import service as tenants
 
 pytestmark = pytest.mark.early
@@ -129,8 +129,10 @@ def test_lost_or_invalid_token_is_replaced(domain: CommandContext, seeded: Demo)
     assert (second.tenants[1].api_token, second.api_token) == (first.tenants[1].api_token, first.api_token)
     with domain.tenant("bravo") as (session, tenant_id):
         owner = Owner(tenant_id=tenant_id)
-        (row,) = tokens.list_tokens(session, owner=owner)
-        tokens.revoke_token(session, actor=domain.actor, held=permissions_at(owner.level), owner=owner, token_id=row.id)
+        (row,) = api_tokens.list_tokens(session, owner=owner)
+        api_tokens.revoke_token(
+            session, actor=domain.actor, held=permissions_at(owner.level), owner=owner, token_id=row.id
+        )
     assert seed(domain).tenants[1].api_token != second.tenants[1].api_token
 
 

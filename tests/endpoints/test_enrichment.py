@@ -7,10 +7,9 @@ from sqlalchemy import select
 
 from nac.core.audit import service as audit
 from nac.inventory.endpoints import enrichment, group_rules
-from nac.inventory.endpoints import enrichment_queue as waiting
 from nac.inventory.endpoints import service as endpoints
-from nac.inventory.endpoints.expiry import expire_discovered
 from nac.inventory.endpoints.rule_conditions import InvalidRule
+from nac.inventory.endpoints.service import expire_discovered
 from nac.inventory.groups import ENDPOINT_GROUPS, GroupByRule
 from nac.kit.db import PlatformScope, TenantScope, session_scope, set_process_engine
 from nac.kit.errors import Conflict
@@ -65,7 +64,7 @@ def test_discovery_affects_only_its_tenant(session, app_engine, two_tenants, see
 def test_only_tenants_with_work_are_processed(worker_engine, two_tenants, see, work):
     def tenants():
         with session_scope(PlatformScope(), engine=worker_engine) as session:
-            return set(waiting.list_tenants(session))
+            return set(enrichment.list_tenants(session))
 
     assert tenants() == set()
     see(BROTHER, of=two_tenants.bravo)

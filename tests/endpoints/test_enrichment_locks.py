@@ -7,8 +7,7 @@ import psycopg
 import pytest
 from sqlalchemy import Engine, text
 
-from nac.inventory.endpoints import enrichment_queue as waiting
-from nac.inventory.endpoints import group_rules
+from nac.inventory.endpoints import enrichment, group_rules
 from nac.inventory.endpoints import service as endpoints
 from nac.inventory.endpoints.enrichment import enrich_batch
 from nac.inventory.groups import ENDPOINT_GROUPS
@@ -29,7 +28,7 @@ _ADD = text(
 def imported(app_engine: Engine, tenant_id: TenantId) -> None:
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         session.execute(_ADD, {"tenant": tenant_id, "macs": _MACS})
-        waiting.enqueue(session, tenant_id=tenant_id, macs=_MACS)
+        enrichment.enqueue(session, tenant_id=tenant_id, macs=_MACS)
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from nac.engine import PolicyErrors, compile_policy, parse_policy_text
-from nac.engine.conditions import MAX_PATTERNS
-from nac.engine.named_conditions import NameSuggestions
+from nac.engine.conditions import MAX_PATTERNS, NameSuggestions
 from nac.engine.operators import OPERATORS
 from tests.engine.builders import compare, matches, policy_of, rule
 

@@ -8,9 +8,8 @@ from nac.kit.db import CellScope, PlatformScope, TenantScope, session_scope
 from nac.kit.ids import CellId, MspId, TenantId
 from nac.kit.sealing import Seal
 from nac.models import Tenant
-from nac.tenancy import sites
+from nac.tenancy import msps, sites
 from nac.tenancy.cells import service as cells
-from nac.tenancy.msps import service as msps
 from nac.tenancy.tenants import service as tenants
 
 ACTOR = "test:factory"

@@ -105,7 +105,7 @@ def dotted_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Resolve names with a trailing dot, as a DNS server does."""
     look_up = socket.getaddrinfo
     monkeypatch.setattr(
-        "nac.kit.outbound.resolver.socket.getaddrinfo",
+        "nac.kit.outbound.reach.socket.getaddrinfo",
         lambda host, *args, **named: look_up(host.rstrip("."), *args, **named),
     )
 

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, func, select
 from nac.certificates import bulk_revocation, expiry
 from nac.inventory.endpoints import service as endpoints
 from nac.inventory.endpoints.enrichment import enrich_batch
-from nac.inventory.endpoints.expiry import record_expired_approvals
+from nac.inventory.endpoints.service import record_expired_approvals
 from nac.kit.clock import utc_now
 from nac.kit.db import CellScope, PlatformScope, TenantScope, session_scope
 from nac.logs.events.document import to_json

@@ -12,8 +12,8 @@ from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.logs.feeds import batch_reader, delivery_turns, service
 from nac.logs.feeds.batch_reader import FeedPosition
-from nac.logs.feeds.errors import ReplayUnderWay
 from nac.logs.feeds.progress import DeliveryStep, store_delivery
+from nac.logs.feeds.service import ReplayUnderWay
 from tests.factories.tenancy import ACTOR
 from tests.feeds.conftest import NOWHERE, Tenancy
 

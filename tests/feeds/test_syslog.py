@@ -6,7 +6,7 @@ import pytest
 
 from nac.kit.outbound.reach import DEFAULT_REACH
 from nac.logs.feeds import service
-from nac.logs.feeds.errors import FeedUnreachable
+from nac.logs.feeds.service import FeedUnreachable
 from nac.logs.feeds.settings import SyslogSettings
 from tests.factories.certificates import SEALER
 from tests.feeds.certificates import self_signed

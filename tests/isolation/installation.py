@@ -16,11 +16,11 @@ from sqlalchemy import update
 from api.access import AllowsAnyone, RequiresPermission, RequiresSelf
 from api.main import create_app
 from api.v1.routers import V1
-from nac.accounts.api_tokens import service as tokens
+from nac.accounts import api_tokens
 from nac.accounts.roles import BUILT_IN_ROLES
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
+from nac.core.audit.chain import load_or_create_keys
 from nac.core.audit.chain_seals import seal_waiting_entries
-from nac.core.audit.keys import load_or_create_keys
 from nac.kit.clock import utc_now
 from nac.kit.db import CellScope, MspScope, PlatformScope, Scope, TenantScope, session_scope, set_process_engine
 from nac.kit.ids import MspId, TenantId
@@ -122,7 +122,7 @@ class Installation:
     places: dict[str, OwnerPlace] = field(default_factory=dict)
     things: dict[str, dict[str, Any]] = field(default_factory=dict)
     # Tokens by place and role.
-    tokens: dict[tuple[str, str], str] = field(default_factory=dict)
+    api_tokens: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def of_level(self, level: PermissionLevel | None) -> list[OwnerPlace]:
         return [place for place in self.places.values() if place.level is level]
@@ -214,7 +214,7 @@ def _tokens(made: Installation, place: OwnerPlace) -> None:
         if place.level not in role.levels:
             continue
         with session_scope(place.scope) as session:
-            made.tokens[place.slug, role.slug] = tokens.create_token(
+            made.tokens[place.slug, role.slug] = api_tokens.create_token(
                 session,
                 actor=ACTOR,
                 held=permissions_at(place.level),

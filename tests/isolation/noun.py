@@ -11,7 +11,7 @@ from uuid import uuid4
 from sqlalchemy import Engine, Table, select
 from sqlalchemy.orm import Session
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 
 _NAME = re.compile(r"\$(\w+)")
 _PARAMETER = re.compile(r"\{(\w+)\}")

@@ -11,8 +11,7 @@ import pytest
 
 from api.access import Access, OperatesMsp, RequiresPermission
 from api.caller import Caller
-from nac.core.access.grants import Grant, Principal
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Grant, Owner, Principal
 from nac.kit.db import Scope
 from nac.kit.permissions import Permission
 from tests.isolation.asgi_caller import AsgiResponse

@@ -8,7 +8,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.engine.dictionary import read_dictionary, to_json
 from nac.kit.clock import utc_now
 from tests.dictionary.radiusd_library import FOLDER

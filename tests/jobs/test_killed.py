@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Engine, func, select, update
 from sqlalchemy.orm import Session
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.jobs import runner, service
 from nac.core.jobs.runner import JobHandler, MultiTransactionHandler
 from nac.kit.clock import utc_now

@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 from sqlalchemy import Engine, select, text, update
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.audit.service import RequestOrigin, set_origin
-from nac.core.jobs import repository, runner, service
+from nac.core.jobs import runner, service
 from nac.core.jobs.runner import (
     JobCancelled,
     JobContinuation,
@@ -402,7 +402,7 @@ def test_owners_take_turns_within_limits(app_engine, platform, tenant_id, start,
 
     def claim(most: int = runner.MAX_RUNNING) -> list[UUID]:
         with session_scope(PlatformScope(), engine=worker_engine) as session:
-            return [each.id for each in repository.claim_due(session, resend_after=timedelta(0), most=most)]
+            return [each.id for each in service.claim_due(session, resend_after=timedelta(0), most=most)]
 
     def take(job_id: UUID) -> Owner | None:
         run = runner.take_job(job_id, unseal=unseal, app_engine=app_engine, engine=worker_engine)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadtest.eap import FAILURE, REQUEST, SUCCESS, TLS, EapMd5, eap_packet
+from loadtest.eap_tls_client import FAILURE, REQUEST, SUCCESS, TLS, EapMd5, eap_packet
 from loadtest.radius_client import Target, UnexpectedReply
 from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_CHALLENGE, encode_attribute, encode_eap_message
 from tests.radius.standalone import LOOPBACK, Plan, running_cell

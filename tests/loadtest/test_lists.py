@@ -9,7 +9,7 @@ from api.main import create_app
 from cli import openapi
 from loadtest.api import data_set, read_costs
 from loadtest.api.list_requests import ListRequest, iterate_list_requests
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.inventory.endpoints import repository as endpoints
 from nac.kit.db import queries
 from nac.kit.ids import MspId, TenantId

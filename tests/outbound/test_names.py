@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from nac.kit.outbound.resolver import NameResolver
+from nac.kit.outbound.reach import NameResolver
 from tests.polling import PATIENCE_SECONDS
 
 DEAD = "dead.example"

@@ -5,13 +5,12 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from pki.crl import MAX_CRL_NUMBER, build_crl
+from pki.crl import MAX_CRL_NUMBER, REVOCATION_REASONS, Revocation, build_crl
 from pki.errors import IssuerNotAllowed
 from pki.issuance import Issuer, issue_root
 from pki.keys import KeyKind, generate_key
 from pki.names import subject_name
 from pki.profiles import PROFILES
-from pki.revocation import REVOCATION_REASONS, Revocation
 from pki.serials import random_serial, serial_bytes
 from tests.pki.conftest import Chain
 from tests.pki.openssl import answer

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from pki.crl import build_crl
+from pki.crl import REVOCATION_REASONS, Revocation, build_crl
 from pki.issuance import Issuer, issue
 from pki.keys import generate_key
 from pki.names import San, SanKind, subject_name
 from pki.ocsp import CertificateStatus, read_request
 from pki.profiles import PROFILES
-from pki.revocation import REVOCATION_REASONS, Revocation
 from pki.serials import random_serial, serial_bytes
 from tests.pki.conftest import Chain
 from tests.pki.status_answers import HOUR, LOCATIONS, make_signer, question

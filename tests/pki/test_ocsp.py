@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pki import der
+from pki.crl import Revocation
 from pki.errors import OcspRequestMalformed
 from pki.keys import KeyKind, generate_key
 from pki.ocsp import (
@@ -24,7 +25,6 @@ from pki.ocsp import (
     encode_refusal,
     read_request,
 )
-from pki.revocation import Revocation
 from tests.pki.conftest import Chain
 from tests.pki.openssl import answer, openssl
 from tests.pki.status_answers import HOUR, make_signer, question

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from loadtest.micro import radiusd_stand_in
+from loadtest.micro import radius_module
 from nac.cellformat.methods import METHODS
 from nac.cellformat.replica.store import ReplicaWriter
 from tests.radius.standalone import Plan, StandaloneCell, running_cell
 
 # Log lines of the module in this process. This list is set up before the tests import the module.
 module_log: list[str] = []
-radiusd_stand_in.install(module_log.append)
+radius_module.install(module_log.append)
 
 
 @pytest.fixture(scope="session")

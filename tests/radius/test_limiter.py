@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radius.module.failure_keys import SharedTable
-from radius.module.limiter import LOG_EVERY_MICROSECONDS, MAX_KEYS, FailureLimiter, GuessLimiter
-from radius.module.trusted_stations import TrustedStations
+from radius.module.limiter import LOG_EVERY_MICROSECONDS, MAX_KEYS, FailureLimiter, GuessLimiter, TrustedStations
 from tests.run_depth import examples
 
 SECOND = 1_000_000

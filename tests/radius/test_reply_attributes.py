@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from nac.cellformat.session_class import MAX_MICROSECONDS, encode_class, parse_decided_at
+from nac.cellformat.packet_values import MAX_MICROSECONDS, encode_class, parse_decided_at
 from tests.radius.nas import radclient
 from tests.radius.supplicant import eap_tls
 from tests.radius.tenants import PASSWORD, PRINTER

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from loadtest.micro.radiusd_stand_in import CODES
+from loadtest.micro.radius_module import CODES
 from nac.cellformat.packet_values import packet_value, packet_values, visible_pairs
 from nac.cellformat.replica import keys
 from nac.cellformat.replica.records import NasRecord, PolicyRecord, SiteRecord, SlotRecord, UserRecord

@@ -3,7 +3,7 @@
 import socket
 import time
 
-from loadtest.eap import RESPONSE
+from loadtest.eap_tls_client import RESPONSE
 from nac.kit.radius_packet import (
     ACCESS_ACCEPT,
     ACCESS_CHALLENGE,

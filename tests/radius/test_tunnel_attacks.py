@@ -15,7 +15,7 @@ from nac.kit.radius_packet import (
     NAS_IDENTIFIER,
     USER_NAME,
 )
-from radius.module.eap_names import eap_name
+from radius.module.eap_types import eap_name
 from tests.radius.devices import Device
 from tests.radius.inner_mschap import inner_identifier, mschap_answer, open_mschap, result_tlv, say_eap
 from tests.radius.pbkdf2_hashes import earlier_hash

@@ -8,7 +8,7 @@ import pytest
 
 from nac.kit import radius_packet as packet
 from nac.kit.radius_packet import USER_NAME, encode_attribute
-from radius.module.unsigned_filter import TooManyExempt, attach, build_program, detach
+from radius.module.unsigned import TooManyExempt, attach, build_program, detach
 
 SECRET = b"sixteen-letters-"
 NAME = encode_attribute(USER_NAME, "00005e005301")

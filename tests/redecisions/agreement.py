@@ -3,12 +3,11 @@
 import json
 from typing import NamedTuple
 
-from nac.cellformat.packet_values import visible_pairs
+from nac.cellformat.packet_values import encode_class, visible_pairs
 from nac.cellformat.self_test_ticket import LIFETIME_SECONDS, MAC_PREFIX, NAS_IDENTIFIER, Ticket, encode_ticket
-from nac.cellformat.session_class import encode_class
 from nac.kit.clock import epoch_seconds
 from nac.models import Tenant
-from nac.onboarding.self_tests import expectations
+from nac.onboarding.self_tests import plan
 from nac.policies.replays import replay_policy
 from nac.policies.simulation import simulate
 from nac.redecisions import live_sessions
@@ -152,7 +151,7 @@ class AgreementNet:
         _, outcome = self.net.answer(TESTED_MAC, identifier=NAS_IDENTIFIER, pairs=tuple(pairs))
         with self.net.scope() as session:
             tenant = session.get_one(Tenant, self.net.id)
-            return outcome, expectations.expect_mab(session, tenant, mac=TESTED_MAC, known=known, group=group)
+            return outcome, plan.expect_mab(session, tenant, mac=TESTED_MAC, known=known, group=group)
 
 
 def by_name(pairs):

@@ -10,16 +10,15 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from nac.cellformat.packet_values import packet_values
-from nac.cellformat.session_class import encode_class
+from nac.cellformat.packet_values import encode_class, packet_values
 from nac.kit.clock import utc_now
 from nac.kit.db import CellScope, PlatformScope, TenantScope, session_scope
 from nac.models import AuthLog, CoaRequest, Redecision, RedecisionItem
 from nac.redecisions import runner, service
 from nac.redecisions.settings import MIN_CEILING
 from nac.sessions.decisions.recorded_requests import from_microseconds
+from radius.module.completion import add_passphrase
 from radius.module.decision import AuthenticationCase, LocationCache, decide_case
-from radius.module.passphrases import add_passphrase
 from radius.module.policies import CompiledPolicies
 from radius.module.request import AccessRequest, first_value
 from tests.agent.conftest import Replica, Tenant

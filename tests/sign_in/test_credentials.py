@@ -13,7 +13,7 @@ from nac.accounts.people import service as people
 from nac.accounts.sign_in import passkeys, rules, second_factors
 from nac.accounts.sign_in.passkeys import RelyingParty
 from nac.accounts.sign_in_errors import PasskeyRefused, SignInRefused
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import PersonScope, PlatformScope, session_scope
 from nac.kit.errors import AdmitError

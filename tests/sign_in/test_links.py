@@ -9,7 +9,7 @@ import httpx
 import pytest
 from sqlalchemy import Engine, select, text
 
-from nac.accounts.account_mails.mail_writer import MAX_LINKS_PER_HOUR, AccountMailer, AccountMailWriter
+from nac.accounts.account_mails import MAX_LINKS_PER_HOUR, AccountMailer, AccountMailWriter
 from nac.accounts.members import service as members
 from nac.accounts.people import service as people
 from nac.accounts.sign_in import attempts

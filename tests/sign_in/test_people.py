@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from nac.accounts.members import service as members
 from nac.accounts.roles import BUILT_IN_ROLES
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from tests.accounts.conftest import whole
 from tests.api.v1.conftest import MakeToken
 from tests.sign_in.conftest import EMAIL, PASSWORD, Browser, MakePerson

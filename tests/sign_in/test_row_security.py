@@ -9,7 +9,7 @@ from sqlalchemy import Engine, insert, select, update
 from sqlalchemy.orm import Session
 
 from nac.accounts.members import service as members
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.audit import service as audit
 from nac.kit.clock import utc_now
 from nac.kit.db import CredentialScope, PersonScope, PlatformScope, Scope, session_scope

@@ -5,7 +5,7 @@ import re
 import httpx
 import pytest
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.ids import MspId, TenantId
 from tests.factories.tenancy import Platform, make_tenant
 from tests.sign_ons.conftest import SECRET, HostileProvider, SetUp

@@ -7,7 +7,7 @@ import pytest
 
 from api.main import create_app
 from nac.accounts.members import service as members
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from tests.accounts.conftest import Field, Within, whole
 from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import MakeToken

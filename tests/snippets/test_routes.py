@@ -4,13 +4,13 @@ import httpx
 import pytest
 from sqlalchemy import Engine, select
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.ids import TenantId
 from nac.models import AuditEntry
 from nac.onboarding.snippets.service import SECRET_PLACEHOLDER
+from nac.tenancy import msps
 from nac.tenancy.cells import service as cells
-from nac.tenancy.msps import service as msps
 from tests.api.v1.conftest import MakeToken, api, make_token, msp_token, outbound_networks, tenant_id
 from tests.factories.certificates import SEALER
 from tests.factories.tenancy import ACTOR, Platform, make_cell

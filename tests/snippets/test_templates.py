@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 
 from nac.engine.vendors.catalogue import all_vendors
 from nac.kit.errors import InvalidInput
-from nac.onboarding.snippets.catalogue import SnippetTemplate, load_templates
-from nac.onboarding.snippets.service import SECRET_PLACEHOLDER, SecretNotWritable, SnippetValues, render, safe_name
+from nac.onboarding.snippets.service import (
+    SECRET_PLACEHOLDER,
+    SecretNotWritable,
+    SnippetTemplate,
+    SnippetValues,
+    load_templates,
+    render,
+    safe_name,
+)
 
 GOLDEN = Path(__file__).parent / "golden"
 SECRET = "s3cretOfAcme"

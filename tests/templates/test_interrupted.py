@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text, update
 from sqlalchemy.orm import Session
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.jobs import service as jobs
 from nac.kit.clock import utc_now
 from nac.kit.db import MspScope, PlatformScope, make_engine, session_scope

@@ -9,7 +9,7 @@ from sqlalchemy import Engine, insert, select
 from nac.kit.db import MspScope, PlatformScope, TenantScope, session_scope
 from nac.kit.errors import ScopeViolation
 from nac.models import Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion
-from nac.tenancy.msps import service as msps
+from nac.tenancy import msps
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.postgres import Database
 from tests.templates.conftest import Field, document

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.onboarding.templates.reject_rates import DeviceCounts, compute_p_value, has_share_moved
+from nac.onboarding.templates.repository import DeviceCounts, compute_p_value, has_share_moved
 
 
 def naive(before: DeviceCounts, since: DeviceCounts) -> float:

@@ -9,8 +9,8 @@ from nac.kit.errors import Conflict, InvalidInput, NotFound, ScopeViolation, Ten
 from nac.kit.ids import MspId, TenantId
 from nac.models import AuditEntry, Endpoint, Site, Slot, Tenant
 from nac.onboarding import tenant_purge
+from nac.tenancy import msps
 from nac.tenancy.cells import service as cells
-from nac.tenancy.msps import service as msps
 from nac.tenancy.tenants import service as tenants
 from tests.factories.tenancy import ACTOR, Platform, make_cell, make_platform, make_tenant
 from tests.row_snapshots import snapshotted

@@ -7,7 +7,7 @@ import httpx
 from sqlalchemy import Engine, update
 
 from nac.accounts.sign_in import rules
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.ids import TenantId
 from nac.models import SignIn

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from sqlalchemy import Engine, func, select
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.inventory.endpoints import service as endpoints
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, TenantScope, enter_tenant, make_engine, session_scope
@@ -17,8 +17,8 @@ from nac.onboarding.imports import endpoint_file as endpoint_files
 from nac.onboarding.tenant_purge import purge_due
 from nac.onboarding.trials import lifecycle, service
 from nac.onboarding.trials.lifecycle import TrialEnvironment
+from nac.tenancy import msps
 from nac.tenancy.cells import service as cells
-from nac.tenancy.msps import service as msps
 from nac.tenancy.tenants import service as tenants
 from nac.tenancy.trial_limits import TrialLimitReached
 from tests.api.v1.conftest import MakeToken, make_token

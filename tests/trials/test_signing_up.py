@@ -11,7 +11,7 @@ from api.main import create_app
 from nac.accounts.members import service as members
 from nac.certificates import intents
 from nac.certificates.issuance import SERVER_PROFILE
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, TenantScope, make_engine, session_scope
 from nac.kit.errors import NoFreeSlot

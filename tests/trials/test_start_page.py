@@ -12,7 +12,7 @@ from api.main import create_app
 from api.start import sign_in_routes, tenant_routes
 from api.v1.radius_secret import RadiusServer
 from nac.accounts.members import service as members
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.permissions import Permission, PermissionLevel, permissions_at
@@ -22,7 +22,7 @@ from nac.onboarding.trials import lifecycle
 from nac.onboarding.trials.lifecycle import TrialEnvironment
 from nac.onboarding.trials.provisioning import TRIAL_MSP_SLUG
 from nac.sessions.decisions.service import LoggedDecision
-from nac.tenancy.msps import service as msps
+from nac.tenancy import msps
 from nac.tenancy.tenants import service as tenants
 from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.tenancy import ACTOR

@@ -8,14 +8,14 @@ import pytest
 
 from api.main import create_app
 from cli.demo.tools import RadiusServer, run_radclient
-from nac.accounts.api_tokens import service as tokens
-from nac.core.access.owners import Owner
+from nac.accounts import api_tokens
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import MspScope, PlatformScope, session_scope
 from nac.kit.ids import TenantId
 from nac.kit.permissions import permissions_at
+from nac.tenancy import msps
 from nac.tenancy.cells import service as cells
-from nac.tenancy.msps import service as msps
 from tests.agent.cell_process import LOOPBACK
 from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.tenancy import ACTOR
@@ -31,7 +31,7 @@ def test_new_tenant_admits_an_approved_device_at_once(cell, database, app_engine
     with session_scope(MspScope(owner.msp_id), engine=app_engine) as session:
         held = permissions_at(owner.level)
         until = utc_now() + timedelta(hours=1)
-        made = tokens.create_token(
+        made = api_tokens.create_token(
             session, actor=ACTOR, held=held, owner=owner, name="test", permissions=held, expires_at=until
         )
     key = str(cell.folder / "master.key")

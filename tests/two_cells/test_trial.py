@@ -10,8 +10,8 @@ from sqlalchemy import Engine
 
 from api.main import create_app
 from cli.demo.tools import RadiusServer, run_radclient
-from nac.accounts.api_tokens import service as tokens
-from nac.core.access.owners import Owner
+from nac.accounts import api_tokens
+from nac.core.access.grants import Owner
 from nac.core.mail import outbox
 from nac.core.mail.mailbox import Mailbox
 from nac.kit.clock import utc_now
@@ -78,7 +78,7 @@ def _sign_in(browser: httpx.Client, engine: Engine, slug: str) -> None:
         tenant_id = tenants.require_by_slug(session, slug=slug).id
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         held = permissions_at(PermissionLevel.TENANT)
-        token = tokens.create_token(
+        token = api_tokens.create_token(
             session,
             actor=ACTOR,
             held=held,

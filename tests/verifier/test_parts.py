@@ -6,8 +6,8 @@ import pytest
 
 from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from radius.verifier.breaker import Breaker
-from radius.verifier.cache import PasswordCache
 from radius.verifier.gate import Gate, GateFull
+from radius.verifier.verifier import PasswordCache
 
 HELD = VerificationResult(source="corp", name="anna", groups=("staff",))
 

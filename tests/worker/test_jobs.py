@@ -14,8 +14,8 @@ import pytest
 from sqlalchemy import Engine
 
 from api.main import create_app
-from nac.core.access.owners import Owner
-from nac.core.jobs import repository
+from nac.core.access.grants import Owner
+from nac.core.jobs import service
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.ids import TenantId
 from tests.api.app_server import serve_app, settings_of_public
@@ -143,7 +143,7 @@ FROM endpoints e
 def test_retry_and_lost_message_run_the_job(client, database, redis_server, worker_engine, query, tmp_path) -> None:
     def claim_without_sending() -> list[UUID]:
         with session_scope(PlatformScope(), engine=worker_engine) as session:
-            return [job.id for job in repository.claim_due(session, resend_after=timedelta(seconds=2), most=1)]
+            return [job.id for job in service.claim_due(session, resend_after=timedelta(seconds=2), most=1)]
 
     lost = put_endpoints(client, 1_001)
     assert claim_without_sending() == [lost]

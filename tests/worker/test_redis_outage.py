@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from api.main import create_app
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.ids import TenantId
 from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import make_token as make_token

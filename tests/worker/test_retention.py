@@ -21,7 +21,7 @@ from tests.redis_server import RedisServer
 from tests.worker.test_worker import redis_server, wait_for, worker
 from worker.jobs.alarms import publish
 from worker.jobs.exports import prune
-from worker.jobs.retention import enforce
+from worker.jobs.logs import enforce
 
 __all__ = ["redis_server"]
 

@@ -10,8 +10,8 @@ from sqlalchemy import Engine
 
 from api.connections import HttpWithFiles
 from api.main import create_app
-from nac.accounts.api_tokens import service as tokens
-from nac.core.access.owners import Owner
+from nac.accounts import api_tokens
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import MspScope, PlatformScope, TenantScope, session_scope
 from nac.kit.ids import TenantId
@@ -43,7 +43,7 @@ def make_token(app_engine: Engine) -> MakeToken:
             scope if owner.tenant_id is None else TenantScope(owner.tenant_id), engine=app_engine
         ) as session:
             held = permissions_at(owner.level)
-            return tokens.create_token(
+            return api_tokens.create_token(
                 session,
                 actor=ACTOR,
                 held=held,

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from sqlalchemy import Engine
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.audit import service as audit
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope

@@ -8,11 +8,11 @@ import httpx
 import pytest
 from sqlalchemy import Engine, event, text
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, get_process_engine, queries, session_scope
 from nac.kit.ids import MspId, TenantId
-from nac.tenancy.msps import service as msps
+from nac.tenancy import msps
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 
 NOW = utc_now().replace(microsecond=0)

@@ -9,7 +9,7 @@ import psycopg
 from sqlalchemy import Engine
 
 from nac.core import idempotency
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.ids import TenantId

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from api.change import Change
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.ids import TenantId
 from nac.models import IdempotencyKey

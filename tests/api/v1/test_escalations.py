@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import Engine
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.jobs import service as jobs
 from nac.kit.db import MspScope, TenantScope, session_scope
 from nac.kit.ids import TenantId

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine
 
 from api.v1 import jobs as routes
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.jobs import service
 from nac.core.jobs.runner import SingleTransactionHandler
 from nac.kit.db import TenantScope, session_scope

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine, insert
 
 from api.v1.paging import SortedPaging
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.jobs.service import JobKind
 from nac.models import Job
 from tests.api.v1.conftest import MakeToken

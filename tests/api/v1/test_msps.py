@@ -10,7 +10,7 @@ from sqlalchemy import Engine, func, select, update
 
 from nac.accounts.members import service as members
 from nac.accounts.people import service as people
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import PersonScope, PlatformScope, session_scope
 from nac.kit.db.base import Base
@@ -18,7 +18,7 @@ from nac.kit.ids import MspId, TenantId
 from nac.kit.permissions import permissions_at
 from nac.models import AuditEntry, Tenant
 from nac.onboarding import tenant_purge
-from nac.tenancy.msps import service as msps
+from nac.tenancy import msps
 from tests.accounts.conftest import scope_of
 from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import ACTOR, Platform, make_tenant

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from api.credential_rate_limit import CredentialRateLimit, RateBuckets, hash_credential
 from api.main import create_app
 from api.response_headers import DeprecationHeaders, deprecated
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.ids import TenantId
 from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import MakeToken

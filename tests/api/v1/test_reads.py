@@ -6,7 +6,7 @@ import httpx
 import pytest
 from sqlalchemy import Engine, event, update
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import get_process_engine
 from nac.models import ApiToken

@@ -21,7 +21,7 @@ from api.enrolment import main as enrolment
 from api.main import create_app
 from api.public import main as public
 from nac.certificates.enrolment.service import EnrolmentSecretText
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.ids import TenantId
 from nac.kit.settings import Settings
 from tests.api.app_server import serve_app, serve_app_on_port, settings_of_public

@@ -13,7 +13,7 @@ from api.connections import HttpWithFiles
 from api.json_input import MAX_PUBLIC_BODY_BYTES
 from api.main import create_app
 from api.v1.routers import ROUTES
-from nac.accounts.api_tokens.service import TokenText
+from nac.accounts.api_tokens import TokenText
 from nac.kit.ids import TenantId
 from tests.api.app_server import serve_app, settings_of_public
 from tests.postgres import Database

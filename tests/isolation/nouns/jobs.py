@@ -1,6 +1,6 @@
 """Background jobs of a tenant, an MSP and the platform."""
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.models import Job
 from tests.isolation.noun import Filler, Noun, Things, at_levels, unknown_ids

@@ -1,6 +1,6 @@
 """Members of a tenant, an MSP and the platform."""
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from tests.isolation.noun import Filler, Noun, Things, at_levels, unknown_ids
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from sqlalchemy import insert, select
 
 from nac.accounts.sign_in.secret_texts import SignInText
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db.base import Base
 from nac.models import Person, SignIn

@@ -1,6 +1,6 @@
 """Retention of logs, holds, and limits of the platform."""
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from tests.isolation.noun import Filler, Noun, Operation, Things, unknown_numbers
 
 

@@ -1,6 +1,6 @@
 """Custom roles of a tenant and an MSP."""
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from tests.isolation.noun import Filler, Noun, Things, at_levels
 
 

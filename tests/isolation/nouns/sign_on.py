@@ -1,6 +1,6 @@
 """Sign-on through a provider, and rules for signing in."""
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from tests.isolation.noun import Filler, Noun, Operation, Things, at_levels, unknown_ids
 
 
