@@ -4,18 +4,85 @@ Call these functions in PlatformScope, unless a function's docstring names anoth
 """
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
+from sqlalchemy import ColumnElement, Uuid, cast, func, null, select, update
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
 from nac.kit.advice import Advice
-from nac.kit.db.sort_orders import PageSpan
+from nac.kit.db.queries import contains_text, in_array
+from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.errors import AlreadyExists, Forbidden, InvalidInput, NotFound
-from nac.kit.ids import MspId
+from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import PermissionLevel
 from nac.kit.validation import require_name, require_slug
-from nac.models import Msp
-from nac.tenancy.msps import repository
-from nac.tenancy.msps.repository import ORDERS as ORDERS
+from nac.models import Msp, Tenant
+
+
+class TenantRow(NamedTuple):
+    id: TenantId
+    slug: str
+
+
+ORDERS = SortOrders({"slug": (Msp.slug,), "name": (Msp.name, Msp.id), "created_at": (Msp.created_at, Msp.id)})
+
+
+def get_by_slug(session: Session, slug: str) -> Msp | None:
+    return session.scalar(select(Msp).where(Msp.slug == slug))
+
+
+def list_page(
+    session: Session,
+    *,
+    span: PageSpan,
+    text: str,
+    statuses: Collection[str],
+    only: Collection[MspId] | None = None,
+    has_two_factors: bool = True,
+) -> Sequence[Msp]:
+    """List MSPs. With `only`, list only the active MSPs with these ids."""
+    query = span.of(select(Msp))
+    if only is not None:
+        query = query.where(in_array(Msp.id, only), Msp.status == "active")
+    if not has_two_factors:
+        query = query.where(~func.wants_two_factors(Msp.id, cast(null(), Uuid)))
+    if text:
+        query = query.where(contains_text(text, Msp.slug, Msp.name))
+    if statuses:
+        query = query.where(Msp.status.in_(statuses))
+    return session.scalars(query).all()
+
+
+def count_tenants(session: Session, msp_id: MspId) -> tuple[int, int]:
+    """Return two counts: all tenants of the MSP, and the tenants of the MSP that are being deleted."""
+    leaving = func.count().filter(Tenant.status == "deleting")
+    row = session.execute(select(func.count(), leaving).select_from(Tenant).where(Tenant.msp_id == msp_id)).one()
+    return row[0], row[1]
+
+
+def suspend_tenants(session: Session, msp_id: MspId) -> Sequence[TenantRow]:
+    """Suspend the active tenants of the MSP at platform level."""
+    values = {"status": "suspended", "suspended_with_msp": True, "suspension_level": PermissionLevel.PLATFORM}
+    return _update_tenants(session, msp_id, Tenant.status == "active", **values)
+
+
+def resume_tenants(session: Session, msp_id: MspId) -> Sequence[TenantRow]:
+    """Resume the tenants that Admit suspended together with the MSP."""
+    values = {"status": "active", "suspended_with_msp": False, "suspension_level": None}
+    return _update_tenants(session, msp_id, Tenant.suspended_with_msp.is_(True), **values)
+
+
+def _update_tenants(
+    session: Session, msp_id: MspId, which: ColumnElement[bool], **values: object
+) -> Sequence[TenantRow]:
+    query = select(Tenant.id, Tenant.slug).where(Tenant.msp_id == msp_id, which)
+    # Lock tenants in the order of their ids, to avoid deadlocks.
+    rows = [TenantRow(*row) for row in session.execute(query.order_by(Tenant.id).with_for_update())]
+    changed = update(Tenant).where(in_array(Tenant.id, [row.id for row in rows])).values(**values)
+    session.execute(changed, execution_options={"synchronize_session": False})
+    return rows
+
 
 DELETION_DAYS = (1, 365)
 
@@ -30,7 +97,7 @@ class MspSuspended(Forbidden):
 
 def create_msp(session: Session, *, actor: str, slug: str, name: str = "") -> Msp:
     require_slug(slug)
-    if repository.get_by_slug(session, slug):
+    if get_by_slug(session, slug):
         raise AlreadyExists(f"MSP {slug!r} already exists.", place="slug")
     msp = Msp(slug=slug, name=require_name(name or slug))
     session.add(msp)
@@ -40,7 +107,7 @@ def create_msp(session: Session, *, actor: str, slug: str, name: str = "") -> Ms
 
 
 def require_by_slug(session: Session, *, slug: str) -> Msp:
-    msp = repository.get_by_slug(session, slug)
+    msp = get_by_slug(session, slug)
     if msp is None:
         raise MspNotFound(f"Unknown MSP {slug!r}.", place="msp", remedy=Advice("List MSPs", "listMsps"))
     return msp
@@ -53,7 +120,7 @@ def list_msps(
 
     `statuses` selects by status.
     """
-    return repository.list_page(session, span=span or ORDERS.first(1_000_000), text=text, statuses=statuses)
+    return list_page(session, span=span or ORDERS.first(1_000_000), text=text, statuses=statuses)
 
 
 def list_visible(
@@ -69,9 +136,7 @@ def list_visible(
 
     Without `has_two_factors`, the list excludes MSPs that require two factors.
     """
-    return repository.list_page(
-        session, span=span, text=text, statuses=statuses, only=only, has_two_factors=has_two_factors
-    )
+    return list_page(session, span=span, text=text, statuses=statuses, only=only, has_two_factors=has_two_factors)
 
 
 def require_msp(session: Session, *, msp_id: MspId, lock: bool = False) -> Msp:

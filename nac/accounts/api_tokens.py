@@ -7,24 +7,156 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal
 from uuid import UUID
 
-from sqlalchemy import Row
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Text,
+    Uuid,
+    bindparam,
+    case,
+    func,
+    literal,
+    literal_column,
+    select,
+    true,
+    type_coerce,
+    update,
+)
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
-from nac.accounts.api_tokens import repository
-from nac.accounts.api_tokens.repository import ORDERS as ORDERS
-from nac.accounts.api_tokens.repository import TokenStatus
 from nac.accounts.members import service as members
-from nac.core.access.grants import Grant, Principal, TenantRef, TokenMaker, require_covers, require_may_grant
-from nac.core.access.owners import Owner
+from nac.core.access.grants import (
+    UNKNOWN_MSP,
+    Grant,
+    Owner,
+    Principal,
+    TenantRef,
+    TokenMaker,
+    require_covers,
+    require_may_grant,
+)
 from nac.core.audit import service as audit
 from nac.kit.bearer_secret import BearerSecret
 from nac.kit.clock import utc_now
 from nac.kit.db import lock_quota
-from nac.kit.db.sort_orders import PageSpan
+from nac.kit.db.queries import contains_text
+from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.errors import AdmitError, Conflict, InvalidInput, NotFound
 from nac.kit.permissions import Permission, permissions_at
 from nac.kit.validation import require_future, require_name
 from nac.models import ApiToken
+
+TokenStatus = Literal["good", "expired", "revoked"]
+ORDERS = SortOrders(
+    {
+        "id": (ApiToken.id,),
+        "name": (ApiToken.name, ApiToken.id),
+        "created_at": (ApiToken.created_at, ApiToken.id),
+        "expires_at": (ApiToken.expires_at, ApiToken.id),
+        "last_used_at": (ApiToken.last_used_at, ApiToken.id),
+    }
+)
+# JSON list of the memberships of the token's maker, the person who created it. NULL if no person created it. Empty for
+# a token that another token of a suspended MSP created.
+_MAKER_MEMBERSHIPS = literal_column(
+    "CASE WHEN api_tokens.maker_id IS NOT NULL THEN memberships_behind(api_tokens)"
+    " WHEN api_tokens.parent_id IS NOT NULL AND is_of_suspended_msp(api_tokens) THEN '[]' END",
+    JSONB,
+)
+_REQUESTED_TENANT = (
+    func.find_tenant(bindparam("tenant", type_=Text())).table_valued("tenant_id", "msp_id").alias("place")
+)
+_AUTHENTICATION_QUERY = (
+    select(
+        ApiToken.id,
+        ApiToken.name,
+        ApiToken.secret_sha256,
+        ApiToken.permissions,
+        ApiToken.expires_at,
+        ApiToken.revoked_at,
+        ApiToken.last_used_at,
+        ApiToken.msp_id,
+        ApiToken.tenant_id,
+        ApiToken.maker_id,
+        ApiToken.maker,
+        ApiToken.via_msp_id,
+        ApiToken.via_tenant_id,
+        _MAKER_MEMBERSHIPS.label("behind"),
+        type_coerce(_REQUESTED_TENANT.c.tenant_id, Uuid()).label("place_tenant"),
+        type_coerce(_REQUESTED_TENANT.c.msp_id, Uuid()).label("place_msp"),
+        func.is_suspended_msp(func.coalesce(_REQUESTED_TENANT.c.msp_id, literal(UNKNOWN_MSP.msp_id, Uuid()))).label(
+            "is_suspended"
+        ),
+    )
+    .select_from(ApiToken)
+    .outerjoin(_REQUESTED_TENANT, true())
+    .where(ApiToken.public_id == bindparam("public_id"))
+)
+
+
+def get_by_public_id(session: Session, public_id: str) -> tuple[ApiToken, list[dict[str, Any]] | None] | None:
+    """Token with this public id, and the memberships of the token's maker (None if no person is the maker)."""
+    query = select(ApiToken, _MAKER_MEMBERSHIPS).where(ApiToken.public_id == public_id)
+    row = session.execute(query.execution_options(populate_existing=True)).one_or_none()
+    return None if row is None else (row[0], row[1])
+
+
+def find_for_authentication(session: Session, public_id: str, *, tenant: str) -> Row[*tuple[Any, ...]] | None:
+    """Token and requested tenant, as one row.
+
+    `behind` has the maker's memberships. `place_tenant`, `place_msp` and `is_suspended` describe the requested tenant.
+    Every API request runs this query. Therefore the query is one statement and creates no model object.
+    """
+    return session.connection().execute(_AUTHENTICATION_QUERY, {"public_id": public_id, "tenant": tenant}).one_or_none()
+
+
+def update_last_use(session: Session, token_id: UUID, now: datetime, address: str | None) -> None:
+    used = update(ApiToken).where(ApiToken.id == token_id).values(last_used_at=now, last_used_from=address)
+    session.execute(used, execution_options={"synchronize_session": False})
+
+
+def get(session: Session, owner: Owner, token_id: UUID, *, lock: bool = False) -> ApiToken | None:
+    query = select(ApiToken).where(owner.owns(ApiToken), ApiToken.id == token_id)
+    query = query.execution_options(populate_existing=True)
+    return session.scalar(query.with_for_update() if lock else query)
+
+
+def lock_token(session: Session, token_id: UUID) -> datetime | None:
+    """Lock a token until the transaction ends.
+
+    Returns the expiry of the token, or None if the token is revoked. Works in any database scope.
+    """
+    return session.scalar(select(func.hold_token(token_id)))
+
+
+def revoke_children(session: Session, token_id: UUID, now: datetime) -> int:
+    """Revoke all tokens that this token created. Returns the number of revoked tokens. Works in any database
+    scope."""
+    number: int = session.scalars(select(func.revoke_tokens_of(token_id, now))).one()
+    return number
+
+
+def count_valid(session: Session, owner: Owner, now: datetime) -> int:
+    query = select(func.count()).select_from(ApiToken)
+    query = query.where(owner.owns(ApiToken), ApiToken.revoked_at.is_(None), ApiToken.expires_at > now)
+    return session.scalars(query).one()
+
+
+def _status(now: datetime) -> ColumnElement[str]:
+    return case((ApiToken.revoked_at.is_not(None), "revoked"), (ApiToken.expires_at <= now, "expired"), else_="good")
+
+
+def list_page(
+    session: Session, owner: Owner, *, span: PageSpan, text: str, statuses: Collection[TokenStatus], now: datetime
+) -> Sequence[ApiToken]:
+    query = span.of(select(ApiToken).where(owner.owns(ApiToken)))
+    if text:
+        query = query.where(contains_text(text, ApiToken.name))
+    if statuses:
+        query = query.where(_status(now).in_(statuses))
+    return session.scalars(query.execution_options(populate_existing=True)).all()
+
 
 MAX_LIFETIME = timedelta(days=366)
 # Maximum valid tokens of an owner. A higher number suggests a program that creates tokens and never revokes them.
@@ -101,9 +233,9 @@ def create_token(
         )
     require_future(expires_at, place="expires_at")
     if parent_id is not None:
-        expires_at = min(expires_at, _require_parent_end(repository.lock_token(session, parent_id)))
+        expires_at = min(expires_at, _require_parent_end(lock_token(session, parent_id)))
     lock_quota(session, "tokens", owner)
-    if repository.count_valid(session, owner, now) >= MAX_TOKENS_PER_OWNER:
+    if count_valid(session, owner, now) >= MAX_TOKENS_PER_OWNER:
         raise Conflict(f"The limit of {MAX_TOKENS_PER_OWNER} tokens is reached.", remedy="Revoke unused tokens.")
     text = TokenText.make()
     row = ApiToken(
@@ -158,7 +290,7 @@ def authenticate(
 
     Use in CredentialScope of the token's public id.
     """
-    row = repository.find_for_authentication(session, text.public_id, tenant=tenant)
+    row = find_for_authentication(session, text.public_id, tenant=tenant)
     if row is None:
         raise TokenRefused("unknown")
     if not text.is_of(row.secret_sha256):
@@ -171,7 +303,7 @@ def authenticate(
     if not permissions:
         raise TokenRefused("maker-gone")
     if row.last_used_at is None or row.last_used_at <= now - _LAST_USE_INTERVAL:
-        repository.update_last_use(session, row.id, now, address)
+        update_last_use(session, row.id, now, address)
     grant = Grant(permissions, msp_id=row.msp_id, tenant_id=row.tenant_id)
     place = None if row.place_tenant is None else TenantRef(row.place_tenant, row.place_msp, row.is_suspended)
     principal = Principal(f"token:{row.name} ({text})", (grant,), maker=_build_maker(row), token_id=row.id)
@@ -208,7 +340,7 @@ def _build_maker(row: _TokenRow) -> TokenMaker | None:
 
 def get_valid(session: Session, *, owner: Owner, text: TokenText, now: datetime) -> ApiToken | None:
     """Token with this text if the token belongs to the owner and is valid, otherwise None."""
-    found = repository.get_by_public_id(session, text.public_id)
+    found = get_by_public_id(session, text.public_id)
     if found is None:
         return None
     row, behind = found
@@ -218,7 +350,7 @@ def get_valid(session: Session, *, owner: Owner, text: TokenText, now: datetime)
 
 
 def require_token(session: Session, *, owner: Owner, token_id: UUID, lock: bool = False) -> ApiToken:
-    row = repository.get(session, owner, token_id, lock=lock)
+    row = get(session, owner, token_id, lock=lock)
     if row is None:
         raise TokenNotFound("This token does not exist.", place="token")
     return row
@@ -236,7 +368,7 @@ def revoke_token(
     if row.revoked_at is None:
         row.revoked_at = utc_now()
         session.flush()
-        after = {"with_it": repository.revoke_children(session, row.id, row.revoked_at)}
+        after = {"with_it": revoke_children(session, row.id, row.revoked_at)}
         target = f"{row.name} ({TokenText.prefix}{row.public_id})"
         audit.append(session, actor=actor, action="token.revoke", target=target, after=after, **owner.columns())
     return row
@@ -252,4 +384,4 @@ def list_tokens(
 ) -> Sequence[ApiToken]:
     """List tokens of the owner. `text` is a part of the token's name."""
     span = span or ORDERS.first()
-    return repository.list_page(session, owner, span=span, text=text, statuses=statuses, now=utc_now())
+    return list_page(session, owner, span=span, text=text, statuses=statuses, now=utc_now())
