@@ -24,7 +24,6 @@ PATTERNS = (
     "vendors",
     "verifier",
     "accounts/test_grants.py",
-    "agent/test_pool_pace.py",
     "agent/test_sync.py",
     "api/test_description.py",
     "api/test_forms.py",

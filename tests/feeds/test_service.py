@@ -163,9 +163,9 @@ SECRETS = WebhookSettings(
 def test_address_and_headers_are_sealed_and_shortened(acme: Tenancy):
     acme.add(settings=SECRETS)
     feed = acme.feed()
-    assert sealed_settings.visible_settings(feed)["url"] == "https://siem.example:8443/..."
-    assert sealed_settings.visible_settings(feed)["headers"] == {"Authorization": "(sealed)"}
-    assert sealed_settings.open_settings(feed, SEALER) == SECRETS
+    assert visible_settings(feed)["url"] == "https://siem.example:8443/..."
+    assert visible_settings(feed)["headers"] == {"Authorization": "(sealed)"}
+    assert open_settings(feed, SEALER) == SECRETS
     with psycopg.connect(acme.owner_url) as connection:
         stored = connection.execute("SELECT feeds::text FROM feeds").fetchall()
         told = connection.execute("SELECT after::text FROM audit_log WHERE action LIKE 'feed.%'").fetchall()
@@ -180,10 +180,10 @@ def test_sealed_value_is_bound_to_its_row_and_field(acme: Tenancy):
     feed = acme.feed("second")
     feed.private_sealed = acme.feed("first").private_sealed
     with pytest.raises(SecretsError):
-        sealed_settings.open_settings(feed, SEALER)
+        open_settings(feed, SEALER)
     feed.private_sealed = feed.secret_sealed
     with pytest.raises(SecretsError):
-        sealed_settings.open_settings(feed, SEALER)
+        open_settings(feed, SEALER)
 
 
 def test_address_from_before_sealing_still_works(acme: Tenancy):
@@ -192,10 +192,10 @@ def test_address_from_before_sealing_still_works(acme: Tenancy):
         document = Jsonb({"url": SECRETS.url, "batch": 100, "kinds": ["audit"]})
         connection.execute("UPDATE feeds SET private_sealed = NULL, settings = %s", [document])
     feed = acme.feed()
-    assert sealed_settings.open_settings(feed, SEALER).url == SECRETS.url
-    assert sealed_settings.visible_settings(feed)["url"] == "https://siem.example:8443/..."
+    assert open_settings(feed, SEALER).url == SECRETS.url
+    assert visible_settings(feed)["url"] == "https://siem.example:8443/..."
     acme.do(service.update_feed, changes={"batch": 50}, sealer=SEALER, now=utc_now())
-    assert sealed_settings.open_settings(acme.feed(), SEALER).url == SECRETS.url
+    assert open_settings(acme.feed(), SEALER).url == SECRETS.url
     assert "of-the-receiver" not in str(acme.feed().settings)
 
 
@@ -209,7 +209,7 @@ def test_address_from_before_sealing_still_works(acme: Tenancy):
     ],
 )
 def test_short_address_is_the_host_only(url: str, short: str):
-    assert sealed_settings.shorten_url(url) == sealed_settings.shorten_url(short) == short
+    assert shorten_url(url) == shorten_url(short) == short
 
 
 def test_settings_are_updated_one_by_one(acme: Tenancy):
@@ -222,7 +222,7 @@ def test_settings_are_updated_one_by_one(acme: Tenancy):
         now=utc_now(),
     )
     feed = acme.feed()
-    assert sealed_settings.open_settings(feed, SEALER) == WebhookSettings(
+    assert open_settings(feed, SEALER) == WebhookSettings(
         url="https://siem.example:8443/other", headers=SECRETS.headers, kinds=("audit", "coa"), outcomes=("failure",)
     )
     # Such a filter could match no row of the audit log.
@@ -234,7 +234,7 @@ def test_settings_are_updated_one_by_one(acme: Tenancy):
     assert (before["outcomes"], after["outcomes"]) == ([], ["failure"])
     assert set(after) == {"url", "kinds", "outcomes", "timeout_seconds"}
     acme.do(service.update_feed, changes={}, reset=["outcomes", "headers", "kinds"], sealer=SEALER, now=utc_now())
-    assert sealed_settings.open_settings(acme.feed(), SEALER) == WebhookSettings(url="https://siem.example:8443/other")
+    assert open_settings(acme.feed(), SEALER) == WebhookSettings(url="https://siem.example:8443/other")
 
 
 def test_failing_feed_is_retried_at_once_after_an_update(acme: Tenancy):
@@ -267,7 +267,7 @@ def test_invalid_update_changes_nothing(acme: Tenancy, changes, reset, places):
         acme.do(service.update_feed, changes=changes, reset=reset, sealer=SEALER, now=utc_now())
     assert {mistake.place for mistake in getattr(told.value, "mistakes", [told.value])} == places
     assert "of-the-receiver" not in str(told.value)
-    assert sealed_settings.open_settings(acme.feed(), SEALER) == SECRETS
+    assert open_settings(acme.feed(), SEALER) == SECRETS
     with psycopg.connect(acme.owner_url) as connection:
         assert connection.execute("SELECT count(*) FROM audit_log WHERE action = 'feed.set'").fetchone() == (0,)
 
@@ -278,14 +278,14 @@ def test_new_server_requires_headers_again(acme: Tenancy, headers):
     new = {} if headers else {"headers": {"X-Key": "new"}}
     given = {"changes": {"url": "https://elsewhere.example/", **new}, "sealer": SEALER, "now": utc_now(), **headers}
     acme.do(service.update_feed, **given)
-    assert sealed_settings.open_settings(acme.feed(), SEALER).headers == new.get("headers", {})
+    assert open_settings(acme.feed(), SEALER).headers == new.get("headers", {})
 
 
 def test_client_certificate_stays_when_other_settings_change(acme: Tenancy):
     mine = SyslogSettings(host="siem.example", client_certificate=MINE.certificate)
     acme.add(settings=mine, client_key=MINE.key)
     acme.do(service.update_feed, changes={"port": 16514}, sealer=SEALER, now=utc_now())
-    assert sealed_settings.open_settings(acme.feed(), SEALER).client_certificate == MINE.certificate
+    assert open_settings(acme.feed(), SEALER).client_certificate == MINE.certificate
 
 
 def test_waiting_rows_are_deleted_with_the_feed(acme: Tenancy):
