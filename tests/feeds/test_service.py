@@ -10,9 +10,15 @@ from nac.kit.clock import utc_now
 from nac.kit.errors import InvalidInput, SeveralMistakes
 from nac.kit.secrets import SecretsError
 from nac.logs.feeds import service
-from nac.logs.feeds import settings as sealed_settings
 from nac.logs.feeds.service import FeedExists, FeedNotFound, InvalidFeed, TooManyFeeds
-from nac.logs.feeds.settings import SyslogSettings, WebhookSettings, find_mistakes
+from nac.logs.feeds.settings import (
+    SyslogSettings,
+    WebhookSettings,
+    find_mistakes,
+    open_settings,
+    shorten_url,
+    visible_settings,
+)
 from tests.factories.certificates import SEALER
 from tests.feeds.certificates import self_signed
 from tests.feeds.conftest import NOWHERE, Tenancy
