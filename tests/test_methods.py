@@ -36,8 +36,8 @@ def test_all_unknown_methods_are_listed():
     with pytest.raises(InvalidInput) as caught:
         parse_offer(methods="eap-tls,peap,leap", tls_versions="1.1,1.3,ssl")
     assert str(caught.value) == (
-        f"methods: Unknown: 'peap', 'leap'. Use one or more of: {', '.join(METHODS)}. "
-        "tls_versions: Unknown: '1.1', 'ssl'. Use one or more of: 1.2, 1.3."
+        f"methods: Unknown values 'peap', 'leap'. Use one or more of: {', '.join(METHODS)}. "
+        "tls_versions: Unknown values '1.1', 'ssl'. Use one or more of: 1.2, 1.3."
     )
 
 

@@ -61,6 +61,7 @@ def _pick_known(
         return None
     unknown = [word for word in asked if word not in known]
     if unknown or not asked:
-        what = f"Unknown value {', '.join(map(repr, unknown))}." if unknown else "At least one value is required."
+        noun = "value" if len(unknown) == 1 else "values"
+        what = f"Unknown {noun} {', '.join(map(repr, unknown))}." if unknown else "At least one value is required."
         mistakes.append(InvalidInput(what, place=place, remedy=f"Use one or more of: {', '.join(known)}."))
     return tuple(choice for choice in known if choice in asked)

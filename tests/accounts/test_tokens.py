@@ -233,7 +233,7 @@ def test_invalid_fields_create_no_token(within: Within, field: Field, given, err
         assert not api_tokens.list_tokens(session, owner=field.alpha)
 
 
-@pytest.mark.parametrize(("days", "told"), [(-1, "is in the past"), (400, "is more than 366 days away")])
+@pytest.mark.parametrize(("days", "told"), [(-1, "is in the past"), (400, "is more than 366 days in the future")])
 def test_invalid_expiry_is_rejected_with_a_reason(within: Within, field: Field, days: int, told: str) -> None:
     given = {"name": "x", "permissions": ["endpoint.read"], "expires_at": utc_now() + days * DAY}
     with within(field.alpha) as session, pytest.raises(InvalidInput, match=told) as refused:
