@@ -1,58 +1,20 @@
-"""The Celery application of `python -m worker`.
-
-Log filters for outages of PostgreSQL or Redis.
-"""
+"""The Celery application of `python -m worker`."""
 
 import logging
 import pkgutil
-import time
-from collections.abc import Callable
 from typing import Any
 
 from celery import Celery, signals
-from celery.beat import SchedulingError
 from kombu.entity import Queue
 
 from nac.kit.db import make_engine, set_process_engine
-from nac.kit.errors import DatabaseUnavailable
 from nac.kit.settings import Settings, load_settings
 from worker import jobs
 from worker.beat import BeatRestarter
 from worker.constants import JOBS_QUEUE, LONG_JOB_SECONDS, QUEUE
+from worker.log_filters import SchedulingErrorFilter, drop_outage_traceback
 from worker.priority import lower_connection_priority, lower_priority
 from worker.schedule import BEAT_SCHEDULE, STARTUP_TASKS
-
-
-def drop_outage_traceback(record: logging.LogRecord) -> bool:
-    """Remove the traceback of a job that failed because of the database, so that the log entry takes one line.
-
-    During an outage, several jobs fail each second. The tracebacks would displace all other lines within minutes.
-    """
-    if record.exc_info and isinstance(record.exc_info[1], DatabaseUnavailable):
-        record.exc_info = None
-    return True
-
-
-class SchedulingErrorFilter:
-    """Limits the log to one line a minute, without a traceback, about jobs that cannot be queued.
-
-    During an outage, several due jobs fail each second, and each failure would log 150 lines.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._next = 0.0
-
-    def __call__(self, record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
-        if not isinstance(error, SchedulingError):
-            return True
-        if self._clock() < self._next:
-            return False
-        self._next = self._clock() + 60
-        record.msg, record.args, record.exc_info = "Due jobs are waiting: %s", (error,), None
-        return True
-
 
 # Time limit of a database statement. Below a job's own time limit, so that a silent server causes one log line.
 _STATEMENT_SECONDS = 240

@@ -8,7 +8,7 @@ from celery import Celery
 from celery.beat import ScheduleEntry, Scheduler
 
 from nac.kit.errors import DatabaseUnavailable
-from worker.app import SchedulingErrorFilter, drop_outage_traceback
+from worker.log_filters import SchedulingErrorFilter, drop_outage_traceback
 
 
 @pytest.mark.parametrize(("error", "traceback"), [(DatabaseUnavailable("gone"), False), (ValueError("odd"), True)])
