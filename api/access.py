@@ -28,8 +28,7 @@ from api.query_parameters import require_known_query
 from nac.accounts.sign_in import rules
 from nac.accounts.sign_in_errors import SignOnNeeded
 from nac.certificates.signing import SigningContext
-from nac.core.access.grants import UNKNOWN_MSP, UNKNOWN_TENANT, MspRef, Principal, TenantRef, require_permissions
-from nac.core.access.owners import Owner
+from nac.core.access.grants import UNKNOWN_MSP, UNKNOWN_TENANT, MspRef, Owner, Principal, TenantRef, require_permissions
 from nac.core.access.tenant_lookup import find_msp
 from nac.core.audit import service as audit
 from nac.kit.db import CredentialScope, MspScope, PlatformScope, Scope, TenantScope, session_scope
@@ -37,7 +36,7 @@ from nac.kit.errors import InvalidInput
 from nac.kit.ids import MspId, TenantId
 from nac.kit.permissions import Effect, Permission, PermissionLevel
 from nac.kit.secrets import Sealer
-from nac.tenancy.msps.service import MspNotFound, MspSuspended
+from nac.tenancy.msps import MspNotFound, MspSuspended
 from nac.tenancy.tenants.service import TenantNotFound
 
 _SIGN_ON_REMEDY = "Sign in with single sign-on. Exempt members can also sign in with two factors of their own."

@@ -21,17 +21,15 @@ from api.credential_rate_limit import has_known_credential, hash_credential, rec
 from api.query_parameters import require_known_query
 from api.response_headers import request_id_of
 from api.thread_limits import LimitedRoute, run_in_thread
-from nac.accounts import operator_tokens
-from nac.accounts.api_tokens import service as tokens
-from nac.accounts.api_tokens.service import TokenText
+from nac.accounts import api_tokens, operator_tokens
+from nac.accounts.api_tokens import TokenText
 from nac.accounts.members import service as members
 from nac.accounts.operator_tokens import OperatorToken
 from nac.accounts.sign_in import rules, sign_ins
 from nac.accounts.sign_in.secret_texts import SignInText
 from nac.accounts.sign_in.sign_ins import SignedInPerson
 from nac.accounts.sign_in_errors import SecondFactorNeeded
-from nac.core.access.grants import Grant, MspRef, Principal, TenantReach, TenantRef
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Grant, MspRef, Owner, Principal, TenantReach, TenantRef
 from nac.core.access.tenant_lookup import find_msp, find_tenant
 from nac.core.audit.service import RequestOrigin
 from nac.kit.clock import utc_now
@@ -146,10 +144,10 @@ def authenticate_caller(request: Request, response: Response, shown: HTTPAuthori
         return _authenticate_operator(request, response, shown.credentials)
     text = TokenText.parse(shown.credentials)
     if text is None:
-        raise tokens.TokenRefused("unknown")
+        raise api_tokens.TokenRefused("unknown")
     origin = _build_origin(request)
     with session_scope(CredentialScope(text.public_id)) as session:
-        found = tokens.authenticate(
+        found = api_tokens.authenticate(
             session,
             text=text,
             address=origin.address,
@@ -171,9 +169,9 @@ def _authenticate_operator(request: Request, response: Response, text: str) -> C
         key = operator_tokens.read_key(operator_tokens.get_key_file(get_settings(request).var_dir))
     except (OSError, ValueError):
         # An installation without ./admit has no key.
-        raise tokens.TokenRefused("unknown") from None
+        raise api_tokens.TokenRefused("unknown") from None
     if token is None or not token.is_valid(key):
-        raise tokens.TokenRefused("wrong-secret")
+        raise api_tokens.TokenRefused("wrong-secret")
     record_credential(request.scope, f"operator:{token.user}", Owner())
     principal = Principal(f"cli:{token.user}", (Grant(permissions_at(PermissionLevel.PLATFORM)),))
     with session_scope(CredentialScope("")) as session:

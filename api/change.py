@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from api.application_state import get_signing
 from api.thread_limits import release_share
 from nac.core import idempotency
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.audit import service as audit
 from nac.core.audit.service import RequestOrigin
 from nac.core.idempotency import KeyedRequest, PendingChange, StoredResponse

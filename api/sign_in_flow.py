@@ -18,10 +18,10 @@ from sqlalchemy.orm import Session
 from api import cookies
 from api.application_state import get_signing
 from api.response_headers import request_id_of
-from nac.accounts.account_mails import service as account_mails
+from nac.accounts import account_mails
 from nac.accounts.people import repository as people
 from nac.accounts.people import service as accounts
-from nac.accounts.sign_in import attempts, failures, links, passkeys, passwords, second_factors, sign_ins, totp
+from nac.accounts.sign_in import attempts, failures, links, passkeys, passwords, second_factors, sign_ins
 from nac.accounts.sign_in.attempts import CountedAttempt
 from nac.accounts.sign_in.challenges import (
     ChallengeSealer,
@@ -98,7 +98,7 @@ class SignInFlow:
     def by_totp(self, challenge: str, code: str) -> CompletedSignIn:
         def use(session: Session, person: Person) -> bool:
             unseal = self._signing.sealer.open
-            return totp.use_totp_code(session, person_id=person.id, code=code, unseal=unseal, now=self.now)
+            return second_factors.use_totp_code(session, person_id=person.id, code=code, unseal=unseal, now=self.now)
 
         return self._sign_in_by_code(challenge, Factor.TOTP, use)
 

@@ -31,7 +31,7 @@ from nac.accounts.sign_in_errors import (
 from nac.accounts.sign_ons import service as sign_ons
 from nac.accounts.sign_ons.code_flow import AuthorizationResponse, ProviderIdentity, SignOnProvider, build_denial
 from nac.accounts.sign_ons.errors import ProviderDenied, ProviderRefused, ProviderUnavailable
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import CredentialScope, MspScope, Scope, TenantScope, session_scope
 from nac.kit.errors import AdmitError

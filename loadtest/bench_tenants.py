@@ -32,9 +32,8 @@ from nac.onboarding import tenant_purge
 from nac.onboarding.provisioning import provision_tenant
 from nac.policies import service as policies
 from nac.policies import site_settings
-from nac.tenancy import sites
+from nac.tenancy import msps, sites
 from nac.tenancy.cells import service as cells
-from nac.tenancy.msps import service as msps
 from nac.tenancy.nases import service as nases
 from nac.tenancy.tenants import service as tenants
 

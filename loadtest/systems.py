@@ -9,8 +9,7 @@ from statistics import median
 from time import perf_counter
 
 from loadtest.certificates import ClientFiles
-from loadtest.eap import EapMd5
-from loadtest.eap_tls_client import EapTlsSource, Supplicant, client_context
+from loadtest.eap_tls_client import EapMd5, EapTlsSource, Supplicant, client_context
 from loadtest.processes import BenchError, ProcessTree, cpu_seconds, run_in_processes
 from loadtest.radius_client import RadiusClient, Target
 from loadtest.tally import RunResult

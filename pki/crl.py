@@ -2,10 +2,13 @@
 
 Each CRL of Admit is complete: the CRL covers all certificates and reasons of one authority. So a CRL has no
 IssuingDistributionPoint (5.2.5), because this extension marks partial CRLs.
+
+Revocation of a certificate, for CRLs and OCSP responses (RFC 5280 5.3.1).
 """
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -14,8 +17,27 @@ from pki import der
 from pki.errors import IssuerNotAllowed
 from pki.issuance import Issuer, key_identifier
 from pki.keys import require_acceptable
-from pki.revocation import REVOCATION_REASONS, Revocation
 from pki.signatures import encode_signed, signature_algorithm
+
+# CRLReason without number 8, which only delta CRLs use.
+REVOCATION_REASONS = {
+    "unspecified": 0,
+    "keyCompromise": 1,
+    "cACompromise": 2,
+    "affiliationChanged": 3,
+    "superseded": 4,
+    "cessationOfOperation": 5,
+    "certificateHold": 6,
+    "privilegeWithdrawn": 9,
+    "aACompromise": 10,
+}
+
+
+class Revocation(NamedTuple):
+    at: datetime
+    # A name in REVOCATION_REASONS.
+    reason: str
+
 
 _AUTHORITY_KEY_IDENTIFIER = "2.5.29.35"
 _NUMBER = "2.5.29.20"

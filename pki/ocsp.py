@@ -13,9 +13,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from pki import der
+from pki.crl import REVOCATION_REASONS, Revocation
 from pki.errors import DerDamaged, OcspRequestMalformed
 from pki.keys import PrivateKey, is_same_public_key, key_bits
-from pki.revocation import REVOCATION_REASONS, Revocation
 from pki.signatures import encode_signed
 
 MAX_REQUEST_BYTES = 4096

@@ -8,6 +8,7 @@ import re
 import shlex
 from collections import Counter
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -16,12 +17,15 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
+from cli.devtools import settings_page
 from cli.layout import CHECKOUT
 from cli.main import admit
+from cli.rights import RIGHTS
 from nac.certificates.scep.webhook_client import WebhookEnrolment, WebhookResponse
 from nac.engine import compile_policy, parse_request
 from nac.inventory.endpoints.rule_conditions import compile_rule
 from nac.inventory.identity_sources.settings import read_settings
+from nac.kit.settings import variables
 from nac.logs.events.document import from_json, to_json
 from nac.onboarding.templates.document import TemplateDocument, list_parts, parse_template
 from nac.policies.facts import use_rule_names
@@ -179,8 +183,8 @@ def test_names_in_how_to_add_exist_in_the_code():
     names = set(re.findall(r"`(_?[A-Za-z]\w*_\w+|[A-Z]\w+)`", page))
     assert len(names) > 30
     files = [path for kind in ("py", "sql", "toml", "html") for path in CHECKOUT.glob(f"[a-z]*/**/*.{kind}")]
-    code = "\n".join(path.read_text(encoding="utf-8") for path in files if path != Path(__file__))
-    assert {name for name in names if not re.search(rf"\b{name}\b", code)} == set()
+    words = {word for path in files if path != Path(__file__) for word in re.findall(r"\w+", path.read_text("utf-8"))}
+    assert names - words == set()
 
 
 @pytest.mark.parametrize("page", sorted((DOCS / "internals").glob("*.md")), ids=lambda page: page.name)
@@ -188,3 +192,29 @@ def test_modules_named_without_a_folder_exist(page):
     named = set(re.findall(r"`((?:[a-z]\w*/)*\w+\.py)`", page.read_text(encoding="utf-8")))
     modules = {f"/{path.relative_to(CHECKOUT).as_posix()}" for path in CHECKOUT.glob("[a-z]*/**/*.py")}
     assert [name for name in named if not any(module.endswith(f"/{name}") for module in modules)] == []
+
+
+def test_page_of_settings_has_every_setting_once():
+    page, known = settings_page.PAGE, variables(Path("/x"))
+    assert page.path.read_text(encoding="utf-8") == page.render(), f"nac/kit/settings.py has changed: {page.remedy}"
+    assert Counter(chain(*settings_page.GROUPS.values())) == Counter(variable.name for variable in known)
+    assert [variable.name for variable in known if not variable.about.endswith(".")] == []
+
+
+def test_page_of_processes_has_the_rights_of_each():
+    text = (DOCS / "internals" / "processes.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| `")]
+    told = {
+        row[0].split("`")[1]: (row[1], set(re.findall(r"`(\w+)`", row[2])), bool(row[3]), row[4] == "yes")
+        for row in rows
+        if len(row) == 6
+    }
+    assert told == {
+        name: (f"`{each.account}`", set(each.databases.values()), bool(each.redis), each.has_master_key)
+        for name, each in RIGHTS.items()
+    }
+
+
+def test_no_process_has_the_owner_role_or_a_shared_user():
+    assert not [name for name, each in RIGHTS.items() if "admit_owner" in each.databases.values()]
+    assert len({each.account for each in RIGHTS.values()}) == len(RIGHTS)

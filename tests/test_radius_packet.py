@@ -100,6 +100,11 @@ def test_reply_signed_by_pyrad_is_accepted():
     reply, request = _reply(sign=True)
     assert parse_response(reply, request, SECRET).octets == reply
     assert dict(packet.parse_attributes(reply))[packet.REPLY_MESSAGE] == b"welcome"
+    with pytest.raises(ForgedResponse, match="Response Authenticator"):
+        parse_response(reply, request[:4] + os.urandom(16) + request[20:], SECRET)
+    for cut in (10, 25):
+        with pytest.raises(MalformedPacket):
+            parse_response(reply[:cut], request, SECRET)
 
 
 @pytest.mark.parametrize("position", [0, 1, 4, 19, 22, -1])
@@ -111,29 +116,13 @@ def test_reply_with_one_bit_changed_is_rejected(position):
         parse_response(bytes(forged), request, SECRET)
 
 
-def test_reply_to_another_request_is_rejected():
-    reply, request = _reply(sign=True)
-    with pytest.raises(ForgedResponse, match="Response Authenticator"):
-        parse_response(reply, request[:4] + os.urandom(16) + request[20:], SECRET)
-
-
-def test_access_reply_without_signature_is_rejected():
+def test_only_replies_about_access_need_a_signature():
     reply, request = _reply(sign=False)
     with pytest.raises(UnsignedResponse):
         parse_response(reply, request, SECRET)
     assert parse_response(reply, request, SECRET, requires_signature=False).octets == reply
-
-
-def test_accounting_reply_without_signature_is_accepted():
     reply, request = _reply(sign=False, code=packet.ACCOUNTING_RESPONSE)
     assert parse_response(reply, request, SECRET).octets == reply
-
-
-@pytest.mark.parametrize("cut", [10, 25])
-def test_truncated_reply_is_rejected(cut):
-    reply, request = _reply(sign=True)
-    with pytest.raises(MalformedPacket):
-        parse_response(reply[:cut], request, SECRET)
 
 
 @given(st.binary(max_size=300), st.binary(max_size=40))

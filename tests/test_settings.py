@@ -10,11 +10,8 @@ def test_var_dir_alone_gives_the_defaults():
     assert settings.cell_dir == Path("/srv/admit/cells/cell-1")
     assert settings.master_key_file == Path("/srv/admit/keys/master.key")
     assert settings.cell_ports == range(18120, 18184)
-    assert settings.journal_sync == "50ms"
+    assert (settings.journal_sync, settings.pkcs11_module) == ("50ms", None)
     assert "loopback" in settings.outbound_reach.why_not("127.0.0.1")
-
-
-def test_outbound_networks_are_parsed():
     settings = load_settings({"ADMIT_VAR_DIR": "/x", "ADMIT_OUTBOUND_NETWORKS": "127.0.0.1 !10.0.0.0/8"})
     assert str(settings.outbound_reach) == "127.0.0.1/32 !10.0.0.0/8"
 
@@ -39,32 +36,20 @@ def test_trials_need_a_private_demo(given: dict[str, str], are_offered: bool):
 
 
 def test_all_errors_are_reported_at_once():
+    wrong = {
+        "API_PORT": "70000",
+        "CELL_NAME": "Cell 1",
+        "DATABASE_URL": "mysql://x",
+        "JOURNAL_SYNC": "never",
+        "LISTEN_ADDRESS": "localhost",
+        "OUTBOUND_NETWORKS": "10.1.0.0/16 !10.1.0.9/24",
+        "REJECT_DELAY_SECONDS": "-1",
+        "VAR_DIR": "relative",
+    }
     with pytest.raises(SettingsError) as caught:
-        load_settings(
-            {
-                "ADMIT_VAR_DIR": "relative",
-                "ADMIT_API_PORT": "70000",
-                "ADMIT_JOURNAL_SYNC": "never",
-                "ADMIT_LISTEN_ADDRESS": "localhost",
-                "ADMIT_DATABASE_URL": "mysql://x",
-                "ADMIT_REJECT_DELAY_SECONDS": "-1",
-                "ADMIT_CELL_NAME": "Cell 1",
-                "ADMIT_OUTBOUND_NETWORKS": "10.1.0.0/16 !10.1.0.9/24",
-            },
-            required=("REDIS_URL",),
-        )
-    named = [mistake.split()[0] for mistake in caught.value.mistakes]
-    assert sorted(named) == [
-        "ADMIT_API_PORT",
-        "ADMIT_CELL_NAME",
-        "ADMIT_DATABASE_URL",
-        "ADMIT_JOURNAL_SYNC",
-        "ADMIT_LISTEN_ADDRESS",
-        "ADMIT_OUTBOUND_NETWORKS",
-        "ADMIT_REDIS_URL",
-        "ADMIT_REJECT_DELAY_SECONDS",
-        "ADMIT_VAR_DIR",
-    ]
+        load_settings({f"ADMIT_{name}": value for name, value in wrong.items()}, required=("REDIS_URL",))
+    named = [mistake.split()[0].removeprefix("ADMIT_") for mistake in caught.value.mistakes]
+    assert sorted(named) == sorted([*wrong, "REDIS_URL"])
 
 
 @pytest.mark.parametrize(
@@ -97,17 +82,18 @@ def test_value_at_the_limit_passes_and_beyond_fails(name: str, good: str, bad: s
         load_settings({"ADMIT_VAR_DIR": "/x", f"ADMIT_{name}": bad})
 
 
-def test_slots_of_both_families_fit_radiusd_descriptors():
-    variables = {"ADMIT_VAR_DIR": "/x", "ADMIT_LISTEN_ADDRESS": "::"}
-    assert load_settings(variables | {"ADMIT_CELL_SLOTS": "190"}).cell_slots == 190
-    with pytest.raises(SettingsError, match="at most 190"):
-        load_settings(variables | {"ADMIT_CELL_SLOTS": "191"})
-
-
-def test_slots_beyond_the_port_range_are_rejected():
-    load_settings({"ADMIT_VAR_DIR": "/x", "ADMIT_CELL_FIRST_PORT": "65470"})
-    with pytest.raises(SettingsError, match="ports up to 65537"):
-        load_settings({"ADMIT_VAR_DIR": "/x", "ADMIT_CELL_FIRST_PORT": "65472"})
+@pytest.mark.parametrize(
+    ("variables", "name", "good", "bad", "message"),
+    [
+        # radiusd's descriptors, and the port range.
+        ({"ADMIT_LISTEN_ADDRESS": "::"}, "ADMIT_CELL_SLOTS", "190", "191", "at most 190"),
+        ({}, "ADMIT_CELL_FIRST_PORT", "65470", "65472", "ports up to 65537"),
+    ],
+)
+def test_slots_beyond_descriptors_or_ports_are_rejected(variables, name, good, bad, message):
+    load_settings({"ADMIT_VAR_DIR": "/x", name: good, **variables})
+    with pytest.raises(SettingsError, match=message):
+        load_settings({"ADMIT_VAR_DIR": "/x", name: bad, **variables})
 
 
 def test_key_store_location_needs_all_of_its_settings():
@@ -118,17 +104,15 @@ def test_key_store_location_needs_all_of_its_settings():
     }
     whole = token | {"ADMIT_VAR_DIR": "/x", "ADMIT_AUTHORITY_KEY_STORE": "pkcs11"}
     assert load_settings(whole).pkcs11_module == Path("/usr/lib/softhsm/libsofthsm2.so")
-    assert load_settings({"ADMIT_VAR_DIR": "/x"}).pkcs11_module is None
     for missing in token:
         with pytest.raises(SettingsError, match="must be set together"):
             load_settings({name: value for name, value in whole.items() if name != missing})
 
 
 def test_unknown_setting_error_names_the_nearest():
+    others = {"ADMIT_OUTBOUND_NETWORK": "!10.0.0.0/8", "ADMIT_ZZZZZZ": "1", "ADMITTED": "yes"}
     with pytest.raises(SettingsError) as caught:
-        load_settings(
-            {"ADMIT_VAR_DIR": "/x"} | {"ADMIT_OUTBOUND_NETWORK": "!10.0.0.0/8", "ADMIT_ZZZZZZ": "1", "ADMITTED": "yes"}
-        )
+        load_settings({"ADMIT_VAR_DIR": "/x", **others})
     assert caught.value.mistakes == (
         "ADMIT_OUTBOUND_NETWORK is not a setting; did you mean ADMIT_OUTBOUND_NETWORKS?",
         "ADMIT_ZZZZZZ is not a setting",

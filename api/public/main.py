@@ -5,7 +5,7 @@ from fastapi import FastAPI
 from api.application import add_device_routes, create_application
 from api.application_state import prepare_signing
 from api.link_pages import add_browser_errors, add_link_routes
-from api.public import authority_files, scep_routes
+from api.public import authority_files, scep
 from api.public.ocsp import OcspEndpoint
 from api.source_rate_limit import SourceRateLimit
 from nac.certificates.ocsp_responder import OcspResponder
@@ -22,7 +22,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """
     settings = settings or load_settings(required=REQUIRED_SETTINGS)
     app = create_application(settings, title="Admit, public", name="admit-public", for_strangers=True)
-    add_device_routes(app, authority_files.router, scep_routes.router, most_octets=MAX_MESSAGE_BYTES)
+    add_device_routes(app, authority_files.router, scep.router, most_octets=MAX_MESSAGE_BYTES)
     signing = prepare_signing(app, settings)
     responder = OcspResponder(app.state.engine, signing.sealer)
     app.state.beside.append((responder.start, responder.stop))

@@ -10,7 +10,7 @@ from api.own_account import OwnAccount
 from api.pages import describe_error, render_page
 from api.sign_in_flow import SignInFlow
 from api.start.visitor import authenticate_visitor, record_csrf_token, show_errors
-from nac.accounts.sign_in import second_factors, sign_ins, totp
+from nac.accounts.sign_in import second_factors, sign_ins
 from nac.accounts.sign_in.second_factors import Factor, list_second_factors
 from nac.accounts.sign_in_errors import SignInRefused
 from nac.kit.clock import utc_now
@@ -33,7 +33,7 @@ def create_app_secret(request: Request, body: FormBody) -> Response:
     record_csrf_token(request, read_fields(request, body))
     me = OwnAccount(authenticate_visitor(request))
     with me.account() as (session, person):
-        made = totp.create_totp(session, person=person, seal=get_signing(request).sealer.seal)
+        made = second_factors.create_totp(session, person=person, seal=get_signing(request).sealer.seal)
         return _render_code_form(me, secret=made.secret, uri=made.provisioning_uri(), status=HTTPStatus.CREATED)
 
 
@@ -70,6 +70,6 @@ def _render_code_form(me: OwnAccount, *, secret: str = "", uri: str = "", wrong:
 def _confirm_totp(request: Request, me: OwnAccount, code: str) -> list[str]:
     actor, unseal = me.signed_in.actor, get_signing(request).sealer.open
     with me.account() as (session, person):
-        totp.confirm_totp(session, actor=actor, person=person, code=code, unseal=unseal, now=utc_now())
+        second_factors.confirm_totp(session, actor=actor, person=person, code=code, unseal=unseal, now=utc_now())
         sign_ins.add_factor(session, signed_in=me.signed_in, person=person, factor=Factor.TOTP)
         return second_factors.create_recovery_codes(session, actor=actor, person=person)

@@ -17,9 +17,9 @@ from api.sign_in_flow import CompletedSignIn, SignInFlow
 from api.start.visitor import authenticate_visitor, record_csrf_token, show_errors
 from nac.accounts.sign_in import accessible_places, sign_ins
 from nac.accounts.sign_in_errors import SignInRefused
-from nac.accounts.sign_ons import repository
+from nac.accounts.sign_ons import service
 from nac.accounts.sign_ons import service as sign_ons
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.access.tenant_lookup import find_msp, find_tenant
 from nac.core.audit import service as audit
 from nac.kit.db import CredentialScope, MspScope, PersonScope, Scope, TenantScope, session_scope
@@ -200,7 +200,7 @@ def find_company_sign_on(slug: str) -> CompanySignOn:
     """
     for owner in _find_owners(slug):
         with session_scope(_owner_scope(owner)) as session:
-            row = repository.get(session, owner)
+            row = service.get(session, owner)
         if row is not None:
             return CompanySignOn(f"/v1/sign-on/{row.id}/begin", urlsplit(sign_ons.parse_settings(row).issuer).netloc)
     raise NoSignOnHere(remedy="Ask your network administrator for the name, or sign in with your password.")

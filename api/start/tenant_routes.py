@@ -16,7 +16,7 @@ from api.start.visitor import open_tenant_access, record_csrf_token, show_errors
 from api.v1.endpoints import EndpointInput, create_endpoint
 from api.v1.radius_secret import RadiusSecretRequest, RadiusServer, reveal_secret
 from api.v1.self_tests import SelfTest, build_self_test
-from nac.accounts.api_tokens import service as tokens
+from nac.accounts import api_tokens
 from nac.cellformat.self_test_ticket import NAS_IDENTIFIER
 from nac.inventory.endpoints.service import RandomAddress
 from nac.kit.clock import utc_now
@@ -24,8 +24,7 @@ from nac.kit.errors import Conflict, InvalidInput
 from nac.kit.permissions import ENDPOINT_EFFECTS, Effect, Permission, PermissionLevel, permissions_at
 from nac.models import Trial
 from nac.onboarding.self_tests import service as self_tests
-from nac.onboarding.snippets.catalogue import SnippetTemplate
-from nac.onboarding.snippets.service import list_templates
+from nac.onboarding.snippets.service import SnippetTemplate, list_templates
 from nac.onboarding.trials import service as trials
 from nac.sessions.decisions import service as decisions
 from nac.sessions.decisions.service import LoggedDecision
@@ -111,7 +110,7 @@ def create_token(request: Request, body: FormBody) -> Response:
     record_csrf_token(request, read_fields(request, body))
     access = open_tenant_access(request, _CREATES_TOKENS)
     with access.noted() as session:
-        made = tokens.create_token(
+        made = api_tokens.create_token(
             session,
             actor=access.actor,
             held=access.held,

@@ -14,7 +14,7 @@ from api.routes import NounRouter
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import PastMoment
-from nac.core.audit import chain_export
+from nac.core.audit import chain
 from nac.core.audit import service as audit
 from nac.core.audit.repository import AuditEntryFilter
 from nac.core.audit.service import list_differences
@@ -159,7 +159,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission) -> None:
     def get_head(access: Annotated[Access, read]) -> AuditHead:
         """Get the signed end of the chain."""
         with access.read() as session:
-            head = chain_export.get_head(session, owner=access.owner)
+            head = chain.get_head(session, owner=access.owner)
         return AuditHead(head=head.text, signature=head.signature, public_key=head.public_key)
 
     @router.get(
@@ -181,7 +181,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission) -> None:
         Anyone can verify the export, as docs/how-to/audit.md describes.
         """
         return StreamingResponse(
-            chain_export.export_chain(access.read, owner=access.owner, behind=after), media_type=_JSON_LINES
+            chain.export_chain(access.read, owner=access.owner, behind=after), media_type=_JSON_LINES
         )
 
     @router.get(

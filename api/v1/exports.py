@@ -19,7 +19,7 @@ from nac.kit.clock import utc_now
 from nac.kit.permissions import Effect, Permission
 from nac.logs.exports import service as exports
 from nac.logs.exports.export_folder import MANIFEST, ExportFolder
-from nac.logs.exports.repository import ORDERS
+from nac.logs.exports.service import ORDERS
 from nac.models import ExportJob
 from nac.models.export import ExportFormat, ExportState
 

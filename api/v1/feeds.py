@@ -18,11 +18,10 @@ from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import PastMoment
 from nac.kit.clock import utc_now
 from nac.kit.permissions import Effect, Permission
-from nac.logs.feeds import sealed_settings
 from nac.logs.feeds import service as feeds
-from nac.logs.feeds.errors import FeedUnreachable, InvalidFeed
 from nac.logs.feeds.repository import ORDERS
-from nac.logs.feeds.settings import SyslogSettings, WebhookSettings, parse_settings
+from nac.logs.feeds.service import FeedUnreachable, InvalidFeed
+from nac.logs.feeds.settings import SyslogSettings, WebhookSettings, parse_settings, visible_settings
 from nac.models import Feed as FeedRow
 from nac.models.feed import PERMISSION_BY_KIND
 from nac.tenancy.tenants import service as tenants
@@ -372,9 +371,7 @@ def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: Fee
 
 
 def _require_read_permissions(access: Access, row: FeedRow) -> None:
-    access.require(
-        *{PERMISSION_BY_KIND[kind] for kind in parse_settings(row.kind, sealed_settings.visible_settings(row)).kinds}
-    )
+    access.require(*{PERMISSION_BY_KIND[kind] for kind in parse_settings(row.kind, visible_settings(row)).kinds})
 
 
 def _require_match(change: Change, access: Access, feed: str) -> None:
@@ -393,7 +390,7 @@ def _respond_with_feed(change: Change, row: FeedRow) -> FeedDetail:
 
 def _describe_feed(session: Session, row: FeedRow) -> dict[str, Any]:
     waiting = feeds.get_backlog(session, row)
-    settings = parse_settings(row.kind, sealed_settings.visible_settings(row))
+    settings = parse_settings(row.kind, visible_settings(row))
     return {
         "name": row.slug,
         "kind": row.kind,
@@ -407,7 +404,7 @@ def _describe_feed(session: Session, row: FeedRow) -> dict[str, Any]:
 
 
 def _describe_feed_detail(session: Session, row: FeedRow) -> dict[str, Any]:
-    settings = sealed_settings.visible_settings(row)
+    settings = visible_settings(row)
     return {
         **_describe_feed(session, row),
         "replays": feeds.get_backlog(session, row).replays,

@@ -14,8 +14,7 @@ from api.routes import NounRouter
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.core.jobs import service as jobs
-from nac.core.jobs.repository import ORDERS
-from nac.core.jobs.service import JobKind
+from nac.core.jobs.service import ORDERS, JobKind
 from nac.kit.permissions import Effect, Permission
 from nac.models import Job as JobRow
 

@@ -14,7 +14,7 @@ from api.routes import NounRouter
 from api.v1.inputs import Input, Slug, body_example
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
-from nac.accounts.account_mails import service as account_mails
+from nac.accounts import account_mails
 from nac.accounts.members import service as members
 from nac.accounts.members.repository import ORDERS
 from nac.accounts.members.service import Member as MemberRow

@@ -15,8 +15,8 @@ from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.kit.permissions import Effect, Permission
 from nac.models import Msp as MspRow
 from nac.onboarding import msp_lifecycle
-from nac.tenancy.msps import service as msps
-from nac.tenancy.msps.repository import ORDERS
+from nac.tenancy import msps
+from nac.tenancy.msps import ORDERS
 
 router = NounRouter(
     prefix="/msps", tag="msps", description="Managed service providers, who run Admit for their customers."

@@ -14,7 +14,7 @@ from api.sign_in_flow import SignInFlow
 from api.v1.inputs import Input, Name
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.sign_in import Challenge, Code, Credential, PasskeyOptions, Password, SignInByPasskey, open_sign_in_flow
-from nac.accounts.sign_in import passkeys, second_factors, sign_ins, totp
+from nac.accounts.sign_in import passkeys, second_factors, sign_ins
 from nac.accounts.sign_in.repository import PASSKEY_ORDERS
 from nac.accounts.sign_in.second_factors import Factor
 from nac.kit.clock import utc_now
@@ -89,7 +89,7 @@ def begin_my_totp(me: _OwnAccount, desk: _SignInFlow) -> TotpSecret:
     The app takes effect with the first confirmed code.
     """
     with me.account() as (session, person):
-        made = totp.create_totp(session, person=person, seal=get_signing(me.asked.request).sealer.seal)
+        made = second_factors.create_totp(session, person=person, seal=get_signing(me.asked.request).sealer.seal)
         me.located()
         return TotpSecret(secret=made.secret, uri=made.provisioning_uri())
 
@@ -103,7 +103,7 @@ def confirm_my_totp(me: _OwnAccount, desk: _SignInFlow, body: TotpCode) -> None:
     desk.count_confirmation(me.signed_in)
     with me.account() as (session, person):
         unseal = get_signing(me.asked.request).sealer.open
-        totp.confirm_totp(
+        second_factors.confirm_totp(
             session, actor=me.signed_in.actor, person=person, code=body.code, unseal=unseal, now=utc_now()
         )
         sign_ins.add_factor(session, signed_in=me.signed_in, person=person, factor=Factor.TOTP)
@@ -113,7 +113,7 @@ def confirm_my_totp(me: _OwnAccount, desk: _SignInFlow, body: TotpCode) -> None:
 def delete_my_totp(me: _OwnAccount) -> None:
     """Delete your authenticator app."""
     with me.account() as (session, person):
-        totp.delete_totp(session, actor=me.signed_in.actor, person=person)
+        second_factors.delete_totp(session, actor=me.signed_in.actor, person=person)
 
 
 @router.get("/me/passkeys", operation_id="listMyPasskeys")

@@ -24,7 +24,7 @@ from nac.policies.nas_notes import list_notes
 from nac.tenancy import sites
 from nac.tenancy.nases import service as nases
 from nac.tenancy.nases.mab import MabPassword
-from nac.tenancy.nases.repository import ORDERS
+from nac.tenancy.nases.service import ORDERS
 from nac.tenancy.nases.signatures import SigningHistory, find_signing_histories, get_signing_history
 
 router = NounRouter(

@@ -17,8 +17,8 @@ from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from api.validation_messages import PLAIN_PATTERN
+from nac.kit.db.base import HostAddress, Mac
 from nac.kit.db.sort_orders import DESCENDING_PREFIX, PageSpan, SortColumn, SortKey, SortOrder, SortOrders, is_nullable
-from nac.kit.db.types import HostAddress, Mac
 from nac.kit.errors import InvalidInput
 
 MAX_ROWS = 1_000

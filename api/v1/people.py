@@ -17,7 +17,7 @@ from api.routes import NounRouter
 from api.v1.inputs import Input
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.sign_in import Email
-from nac.accounts.account_mails.mail_writer import AccountMailer
+from nac.accounts.account_mails import AccountMailer
 from nac.accounts.people import service as people
 from nac.accounts.people.repository import ORDERS
 from nac.accounts.sign_in import account_admin

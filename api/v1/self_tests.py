@@ -15,7 +15,7 @@ from nac.kit.permissions import Effect, Permission
 from nac.models import SelfTest as SelfTestRow
 from nac.models.self_test import SelfTestState
 from nac.onboarding.self_tests import service as self_tests
-from nac.onboarding.self_tests.repository import ORDERS
+from nac.onboarding.self_tests.service import ORDERS
 
 router = NounRouter(
     prefix="/tenants/{tenant}/self-tests",

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.routes import NounRouter
-from api.v1.coa_models import CoaRequest, build_coa_request
+from api.v1.coa_requests import CoaRequest, build_coa_request
 from api.v1.list_parameters import Mac, NasName, RowNumber, SiteSlug, User, format_moment_key, parse_moment_key
 from api.v1.paging import Page, SortedPaging, require_time_paging
 from api.v1.timestamps import PastMoment

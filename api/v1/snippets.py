@@ -10,7 +10,7 @@ from api.application_state import get_settings
 from api.routes import NounRouter
 from nac.kit.permissions import Permission
 from nac.onboarding.snippets import service as snippets
-from nac.onboarding.snippets.catalogue import AccessKind, Feature, SnippetKind, SnippetTemplate
+from nac.onboarding.snippets.service import AccessKind, Feature, SnippetKind, SnippetTemplate
 
 router = NounRouter(
     prefix="/tenants/{tenant}", tag="onboarding", description="Configuration snippets for NASes of known vendors."

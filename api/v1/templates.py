@@ -34,7 +34,7 @@ from nac.models import Template as TemplateRow
 from nac.models import TemplateVersion as VersionRow
 from nac.onboarding.templates import repository, rollouts
 from nac.onboarding.templates import service as templates
-from nac.onboarding.templates.part_permissions import CHANGE_ALL_PARTS, READ_ALL_PARTS
+from nac.onboarding.templates.parts import CHANGE_ALL_PARTS, READ_ALL_PARTS
 
 router = NounRouter(
     prefix="/msps/{msp}/templates",
@@ -45,10 +45,10 @@ router = NounRouter(
 )
 
 Reads = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ))]
-# Reading differences requires each tenant's own read permissions (nac.onboarding.templates.part_permissions).
+# Reading differences requires each tenant's own read permissions (nac.onboarding.templates.parts).
 Compares = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ, Effect.DISCLOSURE, also=READ_ALL_PARTS))]
 Changes = Annotated[Access, Depends(ChangesMsp(Permission.TEMPLATE_MANAGE, Effect.DRAFT))]
-# Requires, at each tenant, the permissions for its parts (nac.onboarding.templates.part_permissions).
+# Requires, at each tenant, the permissions for its parts (nac.onboarding.templates.parts).
 RollsOut = Annotated[
     Access,
     Depends(

@@ -33,11 +33,10 @@ from nac.kit.permissions import Effect, Permission, PermissionLevel
 from nac.models import Tenant as TenantRow
 from nac.models.tenant import StatusFailureMode, TenantStatus
 from nac.onboarding.provisioning import finish_tenant, provision_tenant
+from nac.tenancy import msps
 from nac.tenancy.cells import service as cells
-from nac.tenancy.msps import service as msps
 from nac.tenancy.tenants import service as tenants
-from nac.tenancy.tenants.realms import MAX_REALMS
-from nac.tenancy.tenants.repository import ORDERS
+from nac.tenancy.tenants.repository import MAX_REALMS, ORDERS
 
 router = NounRouter(
     tag="tenants",

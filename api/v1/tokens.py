@@ -15,9 +15,8 @@ from api.v1.inputs import Input, Name, PermissionNames
 from api.v1.owner_routes import list_owner_routes
 from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.timestamps import Moment
-from nac.accounts.api_tokens import service as tokens
-from nac.accounts.api_tokens.repository import ORDERS, TokenStatus
-from nac.accounts.api_tokens.service import TokenText
+from nac.accounts import api_tokens
+from nac.accounts.api_tokens import ORDERS, TokenStatus, TokenText
 from nac.kit.permissions import Effect, Permission
 from nac.models import ApiToken as TokenRow
 
@@ -80,7 +79,9 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
         status: Annotated[list[TokenStatus] | None, Query(description="Status of the tokens to list.")] = None,
     ) -> Page[Token]:
         with access.read() as session:
-            rows = tokens.list_tokens(session, owner=access.owner, span=paging.span, text=text, statuses=status or ())
+            rows = api_tokens.list_tokens(
+                session, owner=access.owner, span=paging.span, text=text, statuses=status or ()
+            )
             return paging.ordered(rows, _build_token)
 
     @router.post(f"{prefix}/tokens", status_code=201, operation_id=f"create{noun}Token")
@@ -93,7 +94,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
         If another token creates the new token, the new token ends no later than the creating token.
         """
         with access.change() as change:
-            made = tokens.create_token(
+            made = api_tokens.create_token(
                 change.session,
                 actor=access.actor,
                 held=access.held,
@@ -111,7 +112,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
     def get_token(access: Annotated[Access, read], token_id: _TokenId) -> Token:
         """Get a token, without the text of the token."""
         with access.read() as session:
-            return access.shown(_build_token(tokens.require_token(session, owner=access.owner, token_id=token_id)))
+            return access.shown(_build_token(api_tokens.require_token(session, owner=access.owner, token_id=token_id)))
 
     @router.delete(f"{prefix}/tokens/{{token_id}}", status_code=204, operation_id=f"revoke{noun}Token")
     def revoke_token(access: Annotated[Access, manage], token_id: _TokenId) -> None:
@@ -120,9 +121,9 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
         You must have every permission of the token.
         """
         with access.change() as change:
-            row = tokens.require_token(change.session, owner=access.owner, token_id=token_id, lock=True)
+            row = api_tokens.require_token(change.session, owner=access.owner, token_id=token_id, lock=True)
             change.require_match(_build_token(row))
-            tokens.revoke_token(
+            api_tokens.revoke_token(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, token_id=token_id
             )
             change.set_empty_response()

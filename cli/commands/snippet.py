@@ -16,7 +16,7 @@ def command() -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """List the snippets."""
-    from nac.onboarding.snippets.catalogue import load_templates
+    from nac.onboarding.snippets.service import load_templates
 
     rows = [
         {"id": each.id, "title": each.title, "access": each.access, "features": ", ".join(each.features)}

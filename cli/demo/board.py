@@ -12,9 +12,8 @@ from cli.cluster import superuser_url
 from cli.command_context import CommandContext
 from cli.demo import policy
 from cli.demo.board_checks import all_checks
-from cli.demo.checks import Check, Observation
-from cli.demo.enrolment import create_est_access, create_scep_access
-from cli.demo.evidence import PATIENCE_SECONDS, Evidence, gather_evidence
+from cli.demo.checks import PATIENCE_SECONDS, Check, Evidence, Observation, gather_evidence
+from cli.demo.credentials import create_est_access, create_scep_access
 from cli.demo.files import FileWriter, read_text
 from cli.demo.seed import GUEST_USER, STAFF_USER, DemoTenant, seed
 from cli.demo.tools import ToolFailed

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from cli.demo import policy
 from cli.demo.certificate_status_checks import status_checks
-from cli.demo.checks import SILENCE, Check, Observation, describe_eap_result, describe_response
+from cli.demo.checks import SILENCE, Check, Evidence, Observation, describe_eap_result, describe_response
 from cli.demo.credentials import Credential
-from cli.demo.evidence import Evidence
 from cli.demo.seed import GUEST_USER, STAFF_USER, Demo, DemoTenant, device_network
 from cli.demo.tools import (
     RadiusServer,

@@ -12,7 +12,7 @@ from cli.errors import describe_error
 from nac.kit.errors import AdmitError
 from nac.kit.settings import Settings
 from nac.onboarding import tenant_purge
-from nac.tenancy.msps import service as msps
+from nac.tenancy import msps
 from nac.tenancy.tenants import service as tenants
 
 

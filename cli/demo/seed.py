@@ -1,10 +1,15 @@
-"""Creates missing objects of the demo. Does not revert changes by people."""
+"""Creates missing objects of the demo. Does not revert changes by people.
+
+API tokens of the demo.
+
+Only files have the text of the tokens, so the demo creates missing or invalid tokens again.
+"""
 
 import math
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from sqlalchemy.orm import Session
@@ -23,24 +28,52 @@ from cli.demo.credentials import (
     ensure_unknown_device,
 )
 from cli.demo.files import FileWriter, read_text
-from cli.demo.tokens import ensure_token
 from cli.demo.tools import RadiusServer, network_block, tls_supplicant
 from cli.errors import Refused
+from nac.accounts import api_tokens
+from nac.accounts.api_tokens import TokenText
+from nac.accounts.roles import BUILT_IN_ROLES
 from nac.certificates.public_lookups import build_locations
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.inventory.endpoints import service as endpoints
 from nac.inventory.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.inventory.users import service as users
 from nac.kit.clock import utc_now
 from nac.kit.ids import MspId, TenantId
+from nac.kit.permissions import permissions_at
 from nac.models import Policy
 from nac.onboarding.provisioning import provision_tenant
 from nac.policies import service as policies
 from nac.policies import site_settings
-from nac.tenancy import sites
+from nac.tenancy import msps, sites
 from nac.tenancy.cells import service as cells
-from nac.tenancy.msps import service as msps
 from nac.tenancy.tenants import service as tenants
+
+_LASTS = timedelta(days=90)
+_LEFT = timedelta(days=1)
+
+
+def ensure_token(session: Session, *, actor: str, owner: Owner, role: str, folder: Path, writer: FileWriter) -> str:
+    """Return a token with the permissions of `role`, valid for at least a day."""
+    now, file = utc_now(), folder / "api_token"
+    permissions = BUILT_IN_ROLES[role].at(owner.level)
+    text = TokenText.parse(read_text(file).strip())
+    if text is not None:
+        row = api_tokens.get_valid(session, owner=owner, text=text, now=now + _LEFT)
+        if row is not None and set(row.permissions) == permissions:
+            return text.reveal()
+    made = api_tokens.create_token(
+        session,
+        actor=actor,
+        held=permissions_at(owner.level),
+        owner=owner,
+        name=f"demo {role}",
+        permissions=permissions,
+        expires_at=now + _LASTS,
+    )
+    writer.add(file, f"{made.text}\n")
+    return made.text
+
 
 MSP = "demo"
 TENANTS = ("alpha", "bravo")

@@ -13,8 +13,8 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Engine
 
-from nac.accounts.api_tokens import service as tokens
-from nac.core.access.owners import Owner
+from nac.accounts import api_tokens
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.permissions import PermissionLevel, permissions_at
@@ -175,7 +175,7 @@ def make_platform_token(engine: Engine) -> str:
     """Create a token with all permissions."""
     held = permissions_at(PermissionLevel.PLATFORM)
     with session_scope(PlatformScope(), engine=engine) as session:
-        return tokens.create_token(
+        return api_tokens.create_token(
             session,
             actor="bench",
             held=held,

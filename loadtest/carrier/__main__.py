@@ -6,10 +6,9 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from loadtest.carrier import tables
 from loadtest.carrier.background import DEFAULT_JOBS, measure_background
 from loadtest.carrier.detail import DETAILS, DetailStream
-from loadtest.carrier.queries import measure_queries
+from loadtest.carrier.queries import Row, measure_queries, print_rows
 from loadtest.carrier.shipping import WORKS, run_turns, start_contenders
 from loadtest.micro.journal_records import RECORDS_PER_SESSION
 from loadtest.processes import BenchError
@@ -26,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BenchError, AdmitError) as error:
         print(f"carrier: {error}", file=sys.stderr)
         return 1
-    tables.print_rows(rows, as_json=options.json)
+    print_rows(rows, as_json=options.json)
     return 0
 
 
@@ -92,26 +91,26 @@ def _log(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _preloaded(options: argparse.Namespace) -> list[tables.Row]:
+def _preloaded(options: argparse.Namespace) -> list[Row]:
     return _ship(options, [(f"{level:,}", level, AccountingStream()) for level in options.levels])
 
 
-def _detail(options: argparse.Namespace) -> list[tables.Row]:
+def _detail(options: argparse.Namespace) -> list[Row]:
     return _ship(options, [(detail, options.live, DetailStream(detail)) for detail in DETAILS])
 
 
-def _ship(options: argparse.Namespace, plans: Sequence[tuple[str, int, AccountingStream]]) -> list[tables.Row]:
+def _ship(options: argparse.Namespace, plans: Sequence[tuple[str, int, AccountingStream]]) -> list[Row]:
     count = max(1, options.records // RECORDS_PER_SESSION) * RECORDS_PER_SESSION
     works = [work for work in WORKS if work in _choose(options.works, WORKS)]
     with start_contenders(plans, tell=_log) as made:
         return run_turns(made, works, rounds=options.rounds, count=count, tell=_log)
 
 
-def _queries(options: argparse.Namespace) -> list[tables.Row]:
+def _queries(options: argparse.Namespace) -> list[Row]:
     return measure_queries(options.live, seconds=options.seconds, processes=options.processes, tell=_log)
 
 
-def _background(options: argparse.Namespace) -> list[tables.Row]:
+def _background(options: argparse.Namespace) -> list[Row]:
     return measure_background(
         options.jobs.split(","),
         tenants=options.tenants,
@@ -124,7 +123,7 @@ def _background(options: argparse.Namespace) -> list[tables.Row]:
     )
 
 
-_COMMANDS: dict[str, Callable[[argparse.Namespace], list[tables.Row]]] = {
+_COMMANDS: dict[str, Callable[[argparse.Namespace], list[Row]]] = {
     "preloaded": _preloaded,
     "detail": _detail,
     "queries": _queries,

@@ -21,7 +21,7 @@ from sqlalchemy import Engine, text
 
 from loadtest.bench_tenants import ACTOR, BenchTenants
 from loadtest.carrier.preload import preload, split_sessions
-from loadtest.carrier.tables import Row
+from loadtest.carrier.queries import Row
 from loadtest.installation import Installation, StoredRows
 from loadtest.private_installation import PrivateInstallation
 from loadtest.processes import BenchError

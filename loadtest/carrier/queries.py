@@ -1,6 +1,10 @@
-"""Target P10: a help desk's queries of live sessions, through Admit's session service."""
+"""Target P10: a help desk's queries of live sessions, through Admit's session service.
 
-from collections.abc import Callable, Sequence
+Results of a benchmark as a markdown table or JSON.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from time import perf_counter
@@ -8,7 +12,6 @@ from time import perf_counter
 import psycopg
 
 from loadtest.carrier.preload import TenantSessions, preload
-from loadtest.carrier.tables import Row
 from loadtest.micro.journal_shipping import make_cell
 from loadtest.processes import BenchError, run_in_processes
 from loadtest.tally import RunResult
@@ -18,6 +21,28 @@ from nac.kit.ids import TenantId
 from nac.sessions import service as sessions
 from radius.agent.radiusd.memory import available_bytes
 from tests.postgres import Cluster
+
+Row = Mapping[str, str | int | float | None]
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """Return a markdown table. The keys of the first row are the column names; None becomes a dash."""
+    names = list(rows[0]) if rows else []
+    lines = [names, ["---"] * len(names), *([_cell(row[name]) for name in names] for row in rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def print_rows(rows: Sequence[Row], *, as_json: bool) -> None:
+    print(json.dumps(rows, indent=1) if as_json else markdown(rows))
+
+
+def _cell(value: str | float | None) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return value
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
+
 
 KINDS = ("user", "mac", "nas", "address")
 MIXED = "mixed"

@@ -16,7 +16,7 @@ import psycopg
 from sqlalchemy import Engine
 
 from loadtest.carrier.preload import TenantSessions, preload
-from loadtest.carrier.tables import Row
+from loadtest.carrier.queries import Row
 from loadtest.micro.journal_records import RECORDS_PER_SESSION, accounting_record
 from loadtest.micro.journal_shipping import TENANTS, make_cell
 from loadtest.processes import BenchError

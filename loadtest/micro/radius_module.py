@@ -3,6 +3,10 @@
 Prints microseconds of CPU per decision, including the journal. The replica has 50,000 endpoints and a policy of 20
 rules. With --pool, each device also gets an address. The first 4,096 devices get a new address; all later devices have
 an address already.
+
+Replacement of the Python module `radiusd`, with the constants that radius.module imports.
+
+With this replacement, benchmarks can call functions of radius.module directly.
 """
 
 import argparse
@@ -12,12 +16,13 @@ import pstats
 import sys
 import tempfile
 import time
+import types
+from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
 
 import msgspec
 
-from loadtest.micro import radiusd_stand_in
 from nac.cellformat.replica.records import (
     EndpointRecord,
     PolicyRecord,
@@ -30,6 +35,23 @@ from nac.cellformat.replica.records import (
 from nac.cellformat.replica.store import ReplicaWriter, WriteBatch
 from nac.kit.clock import epoch_microseconds
 from nac.pools.claims import allocate_entries
+
+# rlm_rcode_t (src/include/radiusd.h of FreeRADIUS 3.2).
+CODES = {"REJECT": 0, "FAIL": 1, "OK": 2, "HANDLED": 3, "NOOP": 7, "UPDATED": 8}
+
+
+def install(log: Callable[[str], object]) -> None:
+    """Install the replacement. Call the function before the import of radius.module.
+
+    The function `log` is called with each line for radiusd's log.
+    """
+    module = types.ModuleType("radiusd")
+    for name, code in CODES.items():
+        setattr(module, f"RLM_MODULE_{name}", code)
+    module.L_ERR = 4  # type: ignore[attr-defined]
+    module.radlog = lambda level, text: log(text)  # type: ignore[attr-defined]
+    sys.modules["radiusd"] = module
+
 
 ENDPOINTS = 50_000
 RULES = 20
@@ -126,7 +148,7 @@ def main() -> int:
     parser.add_argument("--pool", action="store_true")
     parser.add_argument("--count", type=int, default=50_000)
     arguments = parser.parse_args()
-    radiusd_stand_in.install(lambda line: print(line, file=sys.stderr))
+    install(lambda line: print(line, file=sys.stderr))
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)
         _fill(root, pool=arguments.pool)

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from loadtest.certificates import BenchAuthority
-from loadtest.micro import radiusd_stand_in
+from loadtest.micro import radius_module
 from nac.cellformat.replica.records import CertificateRecord, IssuerRecord, SlotRecord, TrustedAuthority
 from nac.cellformat.replica.store import ReplicaReader, ReplicaWriter
 from nac.kit.clock import epoch_seconds
@@ -24,7 +24,7 @@ VISITS = 20
 
 
 def main() -> int:
-    radiusd_stand_in.install(print)
+    radius_module.install(print)
     from radius.module.tls_sessions import certificate_attributes
     from radius.module.trust import check_certificate, find_issuer
 

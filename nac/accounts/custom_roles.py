@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from nac.accounts.api_tokens.service import parse_permissions
+from nac.accounts.api_tokens import parse_permissions
 from nac.accounts.members import repository
 from nac.accounts.members import service as members
 from nac.accounts.roles import BUILT_IN_ROLES
-from nac.accounts.sign_ons import repository as sign_ons
-from nac.core.access.grants import require_may_grant
-from nac.core.access.owners import Owner
+from nac.accounts.sign_ons import service
+from nac.core.access.grants import Owner, require_may_grant
 from nac.core.audit import service as audit
 from nac.kit.db import lock_quota
 from nac.kit.db.sort_orders import PageSpan, PlainRow, SortOrders
@@ -106,7 +105,7 @@ def delete_role(session: Session, *, actor: str, held: Collection[Permission], o
     """Delete a role. Raises InUse if a member has the role, or if the single sign-on assigns the role."""
     role = require_by_slug(session, owner=owner, slug=slug, lock=True)
     require_may_grant(held, parse_permissions(role.permissions))
-    if sign_ons.gives_role(session, owner, slug):
+    if service.gives_role(session, owner, slug):
         raise InUse(
             f"The single sign-on assigns the role {slug!r}.",
             place="role",

@@ -22,15 +22,14 @@ from sqlalchemy.orm import Session
 
 from nac.certificates.publication import list_subordinate_revocations, signer_context
 from nac.certificates.status_changes import build_revocation
-from nac.certificates.status_listener import StatusListener
-from nac.certificates.status_lookup import StatusLookup
+from nac.certificates.status_lookup import StatusListener, StatusLookup
 from nac.kit.db import AuthorityScope, session_scope
 from nac.kit.secrets import Sealer
 from nac.models import CertificateAuthority, OcspSignerRow
+from pki.crl import Revocation
 from pki.errors import OcspRequestMalformed
 from pki.keys import load_key
 from pki.ocsp import CertificateStatus, IssuerHashes, OcspRefusal, OcspRequest, OcspSigner, encode_refusal, read_request
-from pki.revocation import Revocation
 
 # Validity of a response: clients may use it without asking again (RFC 5019 2.2.4).
 ANSWER_VALIDITY = timedelta(hours=1)

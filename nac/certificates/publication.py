@@ -24,11 +24,10 @@ from nac.core.audit import service as audit
 from nac.kit.db import commit_intent
 from nac.kit.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
-from pki.crl import build_crl
+from pki.crl import Revocation, build_crl
 from pki.issuance import issue
 from pki.keys import generate_key, key_pem, load_key
 from pki.names import read_organisation, subject_name
-from pki.revocation import Revocation
 from pki.serials import random_serial, serial_bytes
 
 # The worker signs a revocation list daily. Each list is valid for a week, so the worker or a key store may fail for

@@ -6,7 +6,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, RevocationWork
-from pki.revocation import REVOCATION_REASONS, Revocation
+from pki.crl import REVOCATION_REASONS, Revocation
 
 # After the commit, PostgreSQL notifies processes that cache statuses. The payload is the authority's id.
 STATUS_CHANNEL = "certificate_status"

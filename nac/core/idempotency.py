@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, CursorResult, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.errors import Conflict, InvalidInput
 from nac.kit.sealing import Seal, Unseal

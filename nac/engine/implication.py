@@ -7,7 +7,7 @@ False means unknown: some cases are not detected.
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
-from nac.engine import domains, networks
+from nac.engine import networks, operators
 from nac.engine.conditions import Comparison
 from nac.engine.operators import ComparedValue, NumberRange
 from nac.engine.time_windows import TimeWindow
@@ -18,7 +18,7 @@ _EXACT_OPERATORS = ("equals", "one_of")
 _PARTIAL_OPERATORS = ("starts_with", "ends_with", "contains")
 # Builds a test whether a domain or network lies in one of the listed domains or networks.
 _COVERED_BY: dict[str, Callable[[Any], Callable[[Any], bool]]] = {
-    "in_domain": domains.build_domain_cover_test,
+    "in_domain": operators.build_domain_cover_test,
     "in_network": networks.build_network_cover_test,
 }
 

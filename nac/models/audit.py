@@ -5,9 +5,8 @@ from uuid import UUID
 from sqlalchemy import BigInteger, ForeignKey, Identity, Index, UniqueConstraint, func
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.kit.db.base import Base
+from nac.kit.db.base import Base, HostAddress
 from nac.kit.db.declarations import FileExclusion, FileLog, Reference
-from nac.kit.db.types import HostAddress
 from nac.kit.ids import MspId, TenantId
 from nac.kit.permissions import Permission
 

@@ -7,9 +7,8 @@ from uuid import UUID
 from sqlalchemy import ARRAY, BigInteger, ForeignKey, Identity, Index, Text, UniqueConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.kit.db.base import Base, CreatedAt, UuidKey
+from nac.kit.db.base import Base, CreatedAt, UuidKey, Xid8
 from nac.kit.db.declarations import FileExclusion, Reference, report_conflict, report_taken
-from nac.kit.db.types import Xid8
 from nac.kit.ids import CellId, SlotNumber, TenantId
 from nac.kit.permissions import Effect
 

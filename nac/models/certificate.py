@@ -58,7 +58,7 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
     not_after: Mapped[datetime]
     issuer_id: Mapped[UUID | None]
     revoked_at: Mapped[datetime | None]
-    # A name of pki.revocation.REVOCATION_REASONS; "" if not revoked.
+    # A name of pki.crl.REVOCATION_REASONS; "" if not revoked.
     revocation_reason: Mapped[str] = mapped_column(default="")
     # sealed | pkcs11
     key_store: Mapped[str] = mapped_column(default="sealed")

@@ -5,9 +5,8 @@ from uuid import UUID
 from sqlalchemy import BigInteger, Identity, Index, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.kit.db.base import Base, CreatedAt, TenantOwned
+from nac.kit.db.base import Base, CreatedAt, HostAddress, Mac, TenantOwned, Xid8
 from nac.kit.db.declarations import FileExclusion, report_conflict
-from nac.kit.db.types import HostAddress, Mac, Xid8
 from nac.kit.permissions import Effect
 
 CoaKind = Literal["disconnect", "reauthenticate", "bounce", "change"]

@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, ForeignKeyConstraint, Identity, Index, Primar
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.kit.db.base import Base, CreatedAt, Mac, TenantOwned, UpdatedAt, UuidKey
 from nac.kit.db.declarations import (
     FileContent,
     FileExclusion,
@@ -17,7 +17,6 @@ from nac.kit.db.declarations import (
     report_taken,
     seal_with,
 )
-from nac.kit.db.types import Mac
 from nac.kit.ids import TenantId
 from nac.kit.permissions import Effect, Permission
 

@@ -8,9 +8,8 @@ from uuid import UUID
 from sqlalchemy import ARRAY, BigInteger, ForeignKeyConstraint, Identity, Index, Text, UniqueConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey, Xid8
 from nac.kit.db.declarations import FileContent, FileExclusion, FileLog, Reference, report_taken, seal_with
-from nac.kit.db.types import Xid8
 from nac.kit.ids import TenantId
 from nac.kit.permissions import Effect, Permission
 
@@ -62,7 +61,7 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     sources: Mapped[list[str]] = mapped_column(ARRAY(Text()))
     # Secret of a webhook, or private key of a syslog client's certificate.
     secret_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("feed:{tenant}:{id}"))
-    # Encrypted settings that only the receiver may see (nac.logs.feeds.sealed_settings).
+    # Encrypted settings that only the receiver may see (nac.logs.feeds.settings).
     private_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("feed:{tenant}:{id}:private"))
     former_secret_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("feed:{tenant}:{id}"))
     former_secret_until: Mapped[datetime | None]

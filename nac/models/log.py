@@ -14,9 +14,8 @@ from sqlalchemy import BigInteger, Index, Sequence, text
 from sqlalchemy.dialects.postgresql import JSON
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.kit.db.base import Base
+from nac.kit.db.base import Base, HostAddress, Mac
 from nac.kit.db.declarations import FileLog
-from nac.kit.db.types import HostAddress, Mac
 from nac.kit.ids import CellId, TenantId
 from nac.kit.permissions import Permission
 

@@ -5,9 +5,8 @@ from sqlalchemy import BigInteger, ForeignKey, ForeignKeyConstraint, Index, Text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.kit.db.base import Base, CreatedAt, HostAddress, Mac, TenantOwned, UuidKey
 from nac.kit.db.declarations import FileContent, Purge, Reference, report_taken
-from nac.kit.db.types import HostAddress, Mac
 from nac.kit.ids import CellId, TenantId
 from nac.kit.permissions import Effect, Permission
 

@@ -4,9 +4,8 @@ from typing import Any, Literal, get_args
 from sqlalchemy import BigInteger, Column, DateTime, ForeignKey, Identity, Index, Integer, Table, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.kit.db.base import Base, CreatedAt, TenantOwned
+from nac.kit.db.base import Base, CreatedAt, Mac, PgSnapshot, TenantOwned, Xid8
 from nac.kit.db.declarations import FileContent, FileExclusion
-from nac.kit.db.types import Mac, PgSnapshot, Xid8
 from nac.kit.ids import TenantId
 from nac.kit.permissions import Effect, Permission
 

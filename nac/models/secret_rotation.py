@@ -5,9 +5,8 @@ from uuid import UUID
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.kit.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.kit.db.base import Base, CreatedAt, HostAddress, TenantOwned, UuidKey
 from nac.kit.db.declarations import FileContent, FileExclusion, Reference, report_conflict, seal_with
-from nac.kit.db.types import HostAddress
 from nac.kit.permissions import Effect, Permission
 
 RotationState = Literal["running", "finished", "cancelled"]

@@ -19,9 +19,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.kit.db.base import Base
+from nac.kit.db.base import Base, HostAddress, Mac
 from nac.kit.db.declarations import FileExclusion, FileLog, Purge, TableDeclaration
-from nac.kit.db.types import HostAddress, Mac
 from nac.kit.ids import TenantId
 from nac.kit.permissions import Permission
 

@@ -18,9 +18,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import INET
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.kit.db.base import Base, CreatedAt, UpdatedAt, UuidKey
+from nac.kit.db.base import Base, CreatedAt, HostAddress, UpdatedAt, UuidKey
 from nac.kit.db.declarations import FileExclusion, Reference, describe_reference, report_conflict
-from nac.kit.db.types import HostAddress
 from nac.kit.ids import MspId, TenantId
 from nac.kit.permissions import Effect
 

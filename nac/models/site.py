@@ -8,9 +8,8 @@ from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.kit.db.base import Base, TenantOwned, UuidKey
+from nac.kit.db.base import Base, HostAddress, TenantOwned, UuidKey
 from nac.kit.db.declarations import FileContent, FileExclusion, Reference, report_taken, seal_with
-from nac.kit.db.types import HostAddress
 from nac.kit.permissions import Effect, Permission
 
 

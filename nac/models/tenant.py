@@ -88,7 +88,7 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     replay_days: Mapped[int | None] = mapped_column(info=EXPORTED)
     # Whether devices can renew a certificate with the same key.
     renewal_keeps_key: Mapped[bool] = mapped_column(default=False, info=EXPORTED)
-    # Realms and NetBIOS domains removed from user names (nac.tenancy.tenants.realms), in lower case.
+    # Realms and NetBIOS domains removed from user names (nac.tenancy.tenants.repository), in lower case.
     realms: Mapped[list[str]] = mapped_column(ARRAY(Text), default=list, server_default=text("'{}'"), info=EXPORTED)
     # Allowed authentication methods: names from nac.cellformat.methods.
     methods: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_METHODS), info=EXPORTED)

@@ -5,9 +5,8 @@ from uuid import UUID
 from sqlalchemy import ARRAY, ForeignKey, Index, Integer, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.kit.db.base import Base, CreatedAt, UuidKey
+from nac.kit.db.base import Base, CreatedAt, HostAddress, UuidKey
 from nac.kit.db.declarations import FileExclusion
-from nac.kit.db.types import HostAddress
 from nac.kit.ids import TenantId
 from nac.kit.permissions import Effect
 

@@ -14,8 +14,8 @@ from nac.kit.errors import Conflict
 from nac.kit.ids import MspId
 from nac.models import Msp
 from nac.onboarding.templates import rollouts
-from nac.tenancy.msps import repository
-from nac.tenancy.msps.service import require_msp
+from nac.tenancy import msps
+from nac.tenancy.msps import require_msp
 
 
 class MspHasTenants(Conflict):
@@ -33,7 +33,7 @@ def suspend_msp(session: Session, *, actor: str, msp_id: MspId, with_tenants: bo
     session.flush()
     enter_msp(session, msp_id)
     stopped = rollouts.stop_all_rollouts(session, actor=actor, msp_id=msp_id)
-    tenants = repository.suspend_tenants(session, msp_id) if with_tenants else ()
+    tenants = msps.suspend_tenants(session, msp_id) if with_tenants else ()
     if was != msp.status or tenants:
         after = {"status": msp.status, "tenants": len(tenants), "rollouts": stopped}
         _audit(session, actor, msp, "suspend", {"status": was}, after)
@@ -47,7 +47,7 @@ def resume_msp(session: Session, *, actor: str, msp_id: MspId) -> Msp:
     was, msp.status = msp.status, "active"
     session.flush()
     if was != msp.status:
-        tenants = repository.resume_tenants(session, msp_id)
+        tenants = msps.resume_tenants(session, msp_id)
         _audit(session, actor, msp, "resume", {"status": was}, {"status": msp.status, "tenants": len(tenants)})
         _audit_tenants(session, actor, msp, "resume", tenants)
     return msp
@@ -60,7 +60,7 @@ def delete_msp(session: Session, *, actor: str, msp_id: MspId) -> None:
     cancelled.
     """
     msp = require_msp(session, msp_id=msp_id, lock=True)
-    there, leaving = repository.count_tenants(session, msp_id)
+    there, leaving = msps.count_tenants(session, msp_id)
     if there:
         detail = f"MSP {msp.slug!r} has tenants: {there}"
         detail += f", {leaving} of them being deleted." if leaving else "."
@@ -79,7 +79,7 @@ def _audit(
     audit.append(session, actor=actor, action=action, target=msp.slug, msp_id=msp.id, before=before, after=after)
 
 
-def _audit_tenants(session: Session, actor: str, msp: Msp, verb: str, tenants: Sequence[repository.TenantRow]) -> None:
+def _audit_tenants(session: Session, actor: str, msp: Msp, verb: str, tenants: Sequence[msps.TenantRow]) -> None:
     was, now = ("active", "suspended") if verb == "suspend" else ("suspended", "active")
     entries = [
         {

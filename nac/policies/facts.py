@@ -1,9 +1,11 @@
 """Data about stored endpoints and users, for simulated requests.
 
 For a real request, the cell reads these data from its replica. This module reads the data from PostgreSQL.
+
+Attributes of a simulated request that a cell would derive from its packet.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -13,7 +15,10 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from nac.cellformat.endpoint_facts import build_device_facts
+from nac.cellformat.identity_names import strip_realm
+from nac.cellformat.packet_values import Pairs, get_values, packet_values
 from nac.engine.admission import Standing, get_standing, refuse_user
+from nac.engine.attributes import find_attribute
 from nac.engine.matchers import Scalar
 from nac.engine.networks import parse_address
 from nac.engine.vendors import vendor_name
@@ -23,9 +28,9 @@ from nac.inventory.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.inventory.identity_sources import service as identity_sources
 from nac.inventory.users import repository as users
 from nac.kit.ids import TenantId
-from nac.kit.mac import is_random_mac
+from nac.kit.mac import is_random_mac, normalise_mac, station_mac
 from nac.models import EndpointGroup, Nas, RadiusSession
-from nac.tenancy.nases import repository as nases
+from nac.tenancy.nases import service
 
 FactValues = tuple[Scalar, ...]
 
@@ -87,8 +92,8 @@ def find_nas(
 ) -> Nas | None:
     """Find the registered NAS of a request: by identifier or address, as the cell does, otherwise by name."""
     for name, find in (
-        ("nas.identifier", nases.get_by_identifier),
-        ("nas.address", nases.get_by_address),
+        ("nas.identifier", service.get_by_identifier),
+        ("nas.address", service.get_by_address),
     ):
         for value in request.get(name, ()):
             if name == "nas.address" and parse_address(str(value)) is None:
@@ -96,7 +101,7 @@ def find_nas(
             elif (nas := find(session, tenant_id, str(value))) is not None:
                 return nas
     named = str(next(iter(request.get("nas.name", ())), ""))
-    matches = nases.find_by_name(session, tenant_id, named) if named else ()
+    matches = service.find_by_name(session, tenant_id, named) if named else ()
     if len(matches) == 1:
         return matches[0]
     if len(matches) > 1:
@@ -177,3 +182,74 @@ def _describe_unknown_user(name: str, sources: Sequence[str]) -> str:
         f"The tenant has no own user {name!r}. At a real login, Admit queries {names}; a simulation does not. "
         "Set user.group, user.source and user.attribute.<name> to the values of its response."
     )
+
+
+_PREFIX = "radius."
+_LOGIN_NAME, _STATION = "User-Name", "Calling-Station-Id"
+
+
+@dataclass(frozen=True, slots=True)
+class _SimulatedPacket:
+    """The packet of a simulated request, with the interface of `radius.module.request.AccessRequest`."""
+
+    pairs: Pairs
+
+    @property
+    def mac(self) -> str:
+        return station_mac(self.first(_STATION))
+
+    @property
+    def nas_identifier(self) -> str:
+        return self.first("NAS-Identifier")
+
+    @property
+    def nas_address(self) -> str:
+        return self.first("NAS-IP-Address") or self.first("NAS-IPv6-Address")
+
+    def first(self, name: str) -> str:
+        return next(iter(get_values(self.pairs, name)), "")
+
+
+def use_rule_names(request: object) -> object:
+    """Rename RADIUS attributes such as `NAS-Identifier` to their names in rules."""
+    if not isinstance(request, dict):
+        return request
+    return {_rule_attribute_name(name, request): values for name, values in request.items()}
+
+
+def _rule_attribute_name(name: object, request: Mapping[object, object]) -> object:
+    # Engine attributes do not begin with a capital letter.
+    if not isinstance(name, str) or not name[:1].isupper() or find_attribute(_PREFIX + name) is None:
+        return name
+    return name if _PREFIX + name in request else _PREFIX + name
+
+
+def packet_facts(
+    attributes: Mapping[str, tuple[Scalar, ...]], realms: Collection[str] = ()
+) -> dict[str, tuple[Scalar, ...]]:
+    """Derive attributes from `radius.<name>` attributes; {} without such attributes.
+
+    `realms` are removed from user names. The authentication method can be derived only for MAB, where the user name is
+    the MAC address.
+    """
+    packet = _SimulatedPacket(
+        tuple(
+            (name.removeprefix(_PREFIX), str(value))
+            for name, values in attributes.items()
+            if name.startswith(_PREFIX)
+            for value in values
+        )
+    )
+    if not packet.pairs:
+        return {}
+    found: dict[str, tuple[Scalar, ...]] = {**packet_values(packet)}
+    name = packet.first(_LOGIN_NAME)
+    if name:
+        found["identity"] = (strip_realm(name, realms),)
+    station = normalise_mac(name)
+    if station and station == (packet.mac or station):
+        found["method"] = ("mab",)
+        # Call-Check shows that the NAS wrote the MAC address as the name. Otherwise a person may have typed it.
+        if not packet.first(_STATION) and packet.first("Service-Type") == "Call-Check":
+            found["mac"] = (station,)
+    return found

@@ -8,8 +8,7 @@ radiusd's dictionaries do not know. Only the engine rejects such mistakes.
 from collections.abc import Sequence
 
 from nac.engine.attributes import ATTRIBUTE_CATALOGUE, PolicyAttribute, list_open_attributes
-from nac.engine.conditions import MAX_CONDITIONS
-from nac.engine.named_conditions import MAX_NAMED
+from nac.engine.conditions import MAX_CONDITIONS, MAX_NAMED
 from nac.engine.operators import (
     FOLDABLE_OPERATORS,
     NUMERIC_OPERATORS,

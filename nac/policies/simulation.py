@@ -28,9 +28,16 @@ from nac.kit.ids import TenantId
 from nac.models import Site, Tenant
 from nac.policies.document_checks import InvalidPolicy, check_document, require_dictionary
 from nac.policies.explanation import explain_decision, trace_rows
-from nac.policies.facts import FactValues, StoredFacts, find_nas, load_stored_facts, nas_values
+from nac.policies.facts import (
+    FactValues,
+    StoredFacts,
+    find_nas,
+    load_stored_facts,
+    nas_values,
+    packet_facts,
+    use_rule_names,
+)
 from nac.policies.json_rows import pool_rows, reply_rows
-from nac.policies.packet_facts import packet_facts, use_rule_names
 from nac.policies.service import find_policy, list_policies, require_version
 from nac.policies.site_context import NO_SITE, build_site_context
 from nac.sessions.decisions.service import LoggedDecision

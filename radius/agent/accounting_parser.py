@@ -8,7 +8,7 @@ from functools import lru_cache
 from ipaddress import IPv6Network
 
 from nac.cellformat.journal.records import AccountingRecord
-from nac.cellformat.session_class import parse_decided_at
+from nac.cellformat.packet_values import parse_decided_at
 from nac.kit.mac import station_mac
 from nac.logs.events.accounting import AccountingRequest
 from radius.agent.copy_format import copy_line, encode_json, host_address
@@ -54,7 +54,7 @@ class ParsedAccounting:
     framed_ipv6: str
     framed_prefix: str
     delegated_prefix: str
-    # RADIUS Class: identifies the decision that admitted the device (nac.cellformat.session_class).
+    # RADIUS Class: identifies the decision that admitted the device (nac.cellformat.packet_values).
     class_: str
     cui: str
     # Time of the event at the NAS.

@@ -1,6 +1,8 @@
 """Runs one cell.
 
 The agent registers the cell in the database, fills the replica, starts radiusd and keeps all parts running.
+
+Ships journal records of a moved tenant. The previous cell of the tenant received these records after the move.
 """
 
 import fcntl
@@ -8,11 +10,15 @@ import logging
 import platform
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 from uuid import UUID
 
+import psycopg
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from nac.cellformat.replica.records import SlotRecord
@@ -24,14 +30,12 @@ from nac.kit.ids import CellId, TenantId
 from nac.kit.secrets import MasterKeyFile, Sealer, SecretsError
 from nac.kit.settings import Settings
 from nac.tenancy.cells import service as cells
-from radius.agent.alarms import Alarms
+from radius.agent.alarms import Alarms, driver_connection, first_error_line
 from radius.agent.coa.queue import CoaQueue
 from radius.agent.coa.sender import CoaSender
-from radius.agent.handover import HandoverShipper
 from radius.agent.maintenance import CellMaintenance
 from radius.agent.paths import CellPaths, read_identity, write_identity
-from radius.agent.pools.claims_directory import ClaimsDirectory
-from radius.agent.pools.maintenance import PoolMaintenance
+from radius.agent.pools.maintenance import ClaimsDirectory, PoolMaintenance
 from radius.agent.radiusd import process
 from radius.agent.radiusd.configuration import RenderError
 from radius.agent.radiusd.configuration_source import ConfigurationSource
@@ -40,11 +44,51 @@ from radius.agent.radiusd.hang_watch import run_watchdog
 from radius.agent.radiusd.replacement import Radiusd
 from radius.agent.radiusd.tls_material import TlsMaterialStore
 from radius.agent.radiusd.verifier_process import VerifierProcess
+from radius.agent.replay import replay
 from radius.agent.replica.sync import ReplicaSync, open_replica
 from radius.agent.shipping.live_feed import LiveFeed
 from radius.agent.shipping.live_notes import LiveNotes
 from radius.agent.shipping.shipper import Shipper, shipping_engine
 from radius.agent.shipping.streams import AccountingStream, AuthStream, Stream
+
+POLL_SECONDS = 2.0
+_WAITING_STREAMS = "SELECT DISTINCT stream FROM quarantined_records WHERE cell_id = %s AND handed_over"
+
+
+class HandoverShipper:
+    def __init__(self, cell_id: CellId, engine: Engine, *, url: str, alarms: Alarms) -> None:
+        """Create the shipper, which opens its own connections to `url`."""
+        self.counters: Counter[str] = Counter()
+        self._cell_id = cell_id
+        self._engine = engine
+        self._url = url
+        self._alarms = alarms
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.wait(POLL_SECONDS):
+            try:
+                self.step()
+                self._alarms.clear("handed-over")
+            except (psycopg.Error, SQLAlchemyError, AdmitError) as exc:
+                self._alarms.tell(
+                    "handed-over",
+                    f"Records from the previous cell of a moved tenant are not shipped: {first_error_line(exc)}",
+                )
+
+    def step(self) -> None:
+        """Ship all waiting records. Raises errors of the database driver."""
+        with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+            rows = driver_connection(session).execute(_WAITING_STREAMS, (self._cell_id,)).fetchall()
+        streams: tuple[Stream, ...] = (AuthStream(), AccountingStream())
+        for stream in streams:
+            if (stream.name,) in rows:
+                engine = shipping_engine(self._url, stream)
+                try:
+                    done = replay(stream, cell_id=self._cell_id, engine=engine, handed_over=True)
+                finally:
+                    engine.dispose()
+                self.counters[f"{stream.name}_shipped"] += done.shipped
+
 
 log = logging.getLogger(__name__)
 

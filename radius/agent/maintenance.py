@@ -22,7 +22,6 @@ from nac.kit.settings import Settings
 from radius.agent.alarms import Alarms
 from radius.agent.paths import CellPaths
 from radius.agent.radiusd import process
-from radius.agent.radiusd.certificate_reload import CertificateReload
 from radius.agent.radiusd.configuration_source import ConfigurationSource, SlotRow
 from radius.agent.radiusd.dropped_sources import (
     UNFINISHED_LOGINS,
@@ -39,7 +38,7 @@ from radius.agent.radiusd.memory_watch import MemoryWatch
 from radius.agent.radiusd.packet_limit import PacketLimitWatch
 from radius.agent.radiusd.probe import get_statistics
 from radius.agent.radiusd.replacement import Radiusd
-from radius.agent.radiusd.tls_material import TlsMaterialStore
+from radius.agent.radiusd.tls_material import CertificateReload, TlsMaterialStore
 from radius.agent.radiusd.tls_session_store import TlsSessionStore
 from radius.agent.status import release_cell, report_status, status_document, write_status
 from radius.agent.tenant_alarms import (

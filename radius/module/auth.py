@@ -44,12 +44,13 @@ from radius.module.decision import (
     decide_case,
     explain_reject,
 )
-from radius.module.eap_names import eap_names, list_nak_types
 from radius.module.eap_types import (
     METHOD_OF_TYPE,
     PreferredTypes,
+    eap_names,
     find_eap_method,
     first_offered_type,
+    list_nak_types,
     offer_detail,
     offered_types,
     tunnel_tls_version,

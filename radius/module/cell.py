@@ -12,11 +12,10 @@ from nac.cellformat.journal.segment import JournalError, JournalWriter
 from nac.cellformat.replica.store import ReplicaReader
 from nac.engine.vendors import all_vendors
 from nac.kit import clock
-from radius.module.limiter import FailureLimiter, GuessLimiter
+from radius.module.limiter import FailureLimiter, GuessLimiter, TrustedStations
 from radius.module.policies import CompiledPolicies
 from radius.module.radiusd_api import log_error
 from radius.module.settings import ModuleSettings, load_settings
-from radius.module.trusted_stations import TrustedStations
 
 
 class Journal:

@@ -26,8 +26,7 @@ from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from nac.kit import clock
 from nac.kit.mac import is_random_mac, normalise_mac
 from radius.module.certificate_fields import certificate_fields
-from radius.module.eap_names import eap_names, list_requested_types
-from radius.module.eap_types import TUNNEL_OF_METHOD, offer_detail
+from radius.module.eap_types import TUNNEL_OF_METHOD, eap_names, list_requested_types, offer_detail
 from radius.module.failure_reasons import explain_failure
 from radius.module.login_checks import (
     build_played_endpoint,

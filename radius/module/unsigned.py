@@ -3,23 +3,109 @@
 Also stops floods of such requests.
 
 radiusd calls this module for each dropped request (policy.d/admit_signed). The agent reads the log and raises an alarm.
+
+Socket filter by which Linux drops Access-Requests without a Message-Authenticator (socket(7), classic BPF).
+
+After radiusd has read a request, radiusd keeps the request for `cleanup_delay`. A request that radiusd drops costs 9 kB
+and 60 microseconds of CPU time (measured). The kernel keeps nothing, and 15,000 filtered requests a second cost radiusd
+no CPU time.
 """
 
+import ctypes
+import ipaddress
 import socket
+import struct
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from nac.kit import clock
 from radius.module import radiusd_api as radiusd
-from radius.module import unsigned_filter
 from radius.module.cell import get_cell, log_exception
 from radius.module.request import SLOT_PREFIX_LENGTH
 from radius.module.udp_sockets import ListenerSockets
 
+_SO_ATTACH_FILTER, _SO_DETACH_FILTER = 26, 27
+_INSTRUCTION = struct.Struct("=HBBI")
+# BPF_MAXINSNS and SKF_NET_OFF in linux/filter.h.
+_MAX_INSTRUCTIONS = 4096
+_IP_HEADER = 0x1_0000_0000 - 0x100000
+_SOURCE_4, _SOURCE_6 = 12, 8
+# Offsets from the UDP header, at which the filter of a UDP socket begins.
+_CODE, _LENGTH, _ATTRIBUTES = 8, 10, 28
+_ACCESS_REQUEST, _MESSAGE_AUTHENTICATOR = 1, 80
+# radiusd itself drops packets with more attributes (max_attributes in radius/raddb/radiusd.conf).
+_MAX_ATTRIBUTES = 200
+
+# Instruction codes in linux/bpf_common.h.
+_LOAD_WORD, _LOAD_HALF, _LOAD_BYTE, _LOAD_BYTE_AT_X = 0x20, 0x28, 0x30, 0x50
+_LOAD_X, _LOAD_KEPT, _KEEP, _ADD, _ADD_X, _TO_X = 0x01, 0x60, 0x02, 0x04, 0x0C, 0x07
+_IF_EQUAL, _IF_AT_LEAST, _IF_ABOVE_X, _RETURN = 0x15, 0x35, 0x2D, 0x06
+_WHOLE = 0xFFFFFFFF
+
+Instruction = tuple[int, int, int, int]
+_PASS: Instruction = (_RETURN, 0, 0, _WHOLE)
+_DROP: Instruction = (_RETURN, 0, 0, 0)
+
+
+class TooManyExempt(ValueError):
+    """The list of exempt addresses is too long for a filter."""
+
+
+def attach(listener: socket.socket, exempt: Iterable[str]) -> None:
+    """Attach the filter to a socket. Requests from `exempt` addresses pass. Raises TooManyExempt or OSError."""
+    instructions = build_program(listener.family == socket.AF_INET6, exempt)
+    code = ctypes.create_string_buffer(b"".join(_INSTRUCTION.pack(*each) for each in instructions))
+    fprog = struct.pack("@HP", len(instructions), ctypes.addressof(code))
+    listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, fprog)
+
+
+def detach(listener: socket.socket) -> None:
+    listener.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
+
+
+def build_program(is_six: bool, exempt: Iterable[str]) -> list[Instruction]:
+    """Instructions of the filter. Raises TooManyExempt."""
+    made: list[Instruction] = [(_LOAD_BYTE, 0, 0, _CODE), (_IF_EQUAL, 1, 0, _ACCESS_REQUEST), _PASS]
+    for text in exempt:
+        address = ipaddress.ip_address(text)
+        if (address.version == 6) == is_six:
+            made += _pass_from_address(address.packed)
+    # The length in the RADIUS packet counts. Anything after it is padding (RFC 2865 3) and cannot be a signature.
+    made += [(_LOAD_HALF, 0, 0, _LENGTH), (_ADD, 0, 0, _CODE), (_KEEP, 0, 0, 0), (_LOAD_X, 0, 0, _ATTRIBUTES)]
+    # A load beyond the end of the datagram makes the kernel drop it.
+    for _ in range(_MAX_ATTRIBUTES):
+        made += [
+            *((_LOAD_KEPT, 0, 0, 0), (_IF_ABOVE_X, 1, 0, 0), _DROP),
+            *((_LOAD_BYTE_AT_X, 0, 0, 0), (_IF_EQUAL, 0, 1, _MESSAGE_AUTHENTICATOR), _PASS),
+            # The attribute's length is invalid: let radiusd drop the packet.
+            *((_LOAD_BYTE_AT_X, 0, 0, 1), (_IF_AT_LEAST, 1, 0, 2), _PASS),
+            *((_ADD_X, 0, 0, 0), (_TO_X, 0, 0, 0)),
+        ]
+    made.append(_PASS)
+    if len(made) > _MAX_INSTRUCTIONS:
+        raise TooManyExempt
+    return made
+
+
+def _pass_from_address(packed: bytes) -> list[Instruction]:
+    """Instructions that pass requests from this address.
+
+    For other addresses, the filter continues after these instructions.
+    """
+    at = _IP_HEADER + (_SOURCE_4 if len(packed) == 4 else _SOURCE_6)
+    words = struct.unpack(f"!{len(packed) // 4}I", packed)
+    made: list[Instruction] = []
+    for place, word in enumerate(words):
+        # Skip the comparison of the remaining words, and the `_PASS`.
+        behind = 2 * (len(words) - place - 1) + 1
+        made += [(_LOAD_WORD, 0, 0, at + 4 * place), (_IF_EQUAL, 0, behind, word)]
+    return [*made, _PASS]
+
+
 PERIOD_SECONDS = 60
 # Limit of logged addresses of one slot in a period. Attackers can forge addresses: a flood must not fill memory or log.
 MAX_SOURCES = 50
-# Limit of requests of one slot in a period. After that, the kernel drops them (radius/module/unsigned_filter.py).
+# Limit of requests of one slot in a period. After that, the kernel drops them (radius/module/unsigned.py).
 MAX_REQUESTS = 200
 
 
@@ -67,8 +153,8 @@ class FloodFilter:
         if listener is None or listener in self._filtered:
             return
         try:
-            unsigned_filter.attach(listener, self._exempt[slot])
-        except unsigned_filter.TooManyExempt:
+            attach(listener, self._exempt[slot])
+        except TooManyExempt:
             return
         self._filtered.add(listener)
 
@@ -80,7 +166,7 @@ class FloodFilter:
         self._period = period
         self._requests.clear()
         while self._filtered:
-            unsigned_filter.detach(self._filtered.pop())
+            detach(self._filtered.pop())
 
     @property
     def is_up(self) -> bool:

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,10 +11,12 @@ from dataclasses import dataclass, field
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 
+from cryptography import x509
 from sqlalchemy import Engine
+from sqlalchemy.orm import Session
 
 from cli import procfs
-from cli.demo.tools import RadiusServer
+from cli.demo.tools import RadiusServer, network_block, read_eapol_result, tls_supplicant
 from nac.certificates.signing import SigningContext
 from nac.inventory.groups import ENDPOINT_GROUPS
 from nac.kit.db import PlatformScope, TenantScope, session_scope
@@ -113,6 +116,36 @@ class RunningTenant:
         )
 
 
+def run_eapol_test(
+    tenant: RunningTenant, folder: Path, identity: str, *, trusted: Path | None = None
+) -> tuple[bool, list[x509.Certificate]]:
+    """Connect with the certificate, key and authorities in the folder.
+
+    Returns whether the device was admitted, and the server's certificates, leaf first.
+    """
+    supplicant = tls_supplicant(
+        identity=identity,
+        trusted=trusted or folder / "ca",
+        certificate=folder / "cert",
+        key=folder / "key",
+        server_name=server_name(tenant),
+    )
+    (folder / "eapol.conf").write_text(network_block(supplicant))
+    shown = folder / "shown.pem"
+    shown.write_bytes(b"")
+    server = tenant.server
+    command = ["eapol_test", "-c", str(folder / "eapol.conf"), "-a", server.host, "-p", str(server.auth_port)]
+    command += ["-s", server.secret, "-t", "10", "-o", str(shown)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    # eapol_test prints the certificates in verification order, from the root to the leaf.
+    pem = shown.read_bytes()
+    return read_eapol_result(done.stdout, 0).success, x509.load_pem_x509_certificates(pem)[::-1] if pem else []
+
+
+def server_name(tenant: RunningTenant) -> str:
+    return f"radius.{tenant.slug}.admit.example"
+
+
 @contextmanager
 def running_cell(database: Database, folder: Path, *, slots: int = 2, **settings: str) -> Iterator[RunningCell]:
     """Start a cell. `settings` are environment variables of the agent, without the prefix ADMIT_."""
@@ -135,13 +168,15 @@ def running_cell(database: Database, folder: Path, *, slots: int = 2, **settings
         cell.stop()
 
 
+def server_of(session: Session, cell: RunningCell, tenant_id: TenantId) -> RadiusServer:
+    """The tenant's ports and secret in this cell."""
+    slot = cells.require_slot(session, tenant_id=tenant_id)
+    secret = cell.signing.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)).decode()
+    return RadiusServer(LOOPBACK, slot.auth_port, slot.acct_port, secret)
+
+
 def running_tenant(
-    cell: RunningCell,
-    engine: Engine,
-    slug: str,
-    *,
-    policy: object = _POLICY,
-    groups: Iterable[str] = (),
+    cell: RunningCell, engine: Engine, slug: str, *, policy: object = _POLICY, groups: Iterable[str] = ()
 ) -> RunningTenant:
     """A new tenant of a new MSP in this cell. By default its policy admits any valid certificate."""
     with session_scope(PlatformScope(), engine=engine) as session:
@@ -154,9 +189,7 @@ def running_tenant(
         policies.save_draft(session, document=policy, **named)
         policies.publish_policy(session, **named)
         site_settings.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="main", policy_id=made.id)
-        slot = cells.require_slot(session, tenant_id=tenant_id)
-        secret = cell.signing.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot)).decode()
-        server = RadiusServer(LOOPBACK, slot.auth_port, slot.acct_port, secret)
+        server = server_of(session, cell, tenant_id)
     tenant = RunningTenant(tenant_id, slug, server, engine)
     tenant.wait_live()
     return tenant

@@ -23,8 +23,8 @@ from radius.agent.radiusd import process
 from radius.agent.radiusd.generation import Generations
 from radius.agent.radiusd.replacement import Radiusd
 from radius.agent.replica.sync import ReplicaSync
-from tests.agent.journal_records import Clock, Journal
-from tests.agent.nas_simulator import SimulatedNas
+from tests.agent.journal_records import Clock, Journal, Reports
+from tests.agent.nas_simulator import SimulatedNas, add_session, ask, make_sender, running
 from tests.agent.pool_cell import PoolCell
 from tests.factories.tenancy import Platform, make_platform, make_tenant
 from tests.postgres import Database
@@ -183,10 +183,50 @@ def journal(database: Database, platform: Platform, alpha: Tenant, tmp_path) -> 
 
 
 @pytest.fixture
+def reports(alpha: Tenant) -> Reports:
+    return Reports(alpha)
+
+
+@pytest.fixture(params=["together", "one by one"])
+def ship(request, journal: Journal):
+    """Ship records in one batch, or each in its own batch."""
+
+    def ship(*records):
+        for batch in [records] if request.param == "together" else [[record] for record in records]:
+            journal.ship(*batch)
+
+    return ship
+
+
+@pytest.fixture
 def nas() -> Iterator[SimulatedNas]:
     nas = SimulatedNas()
     yield nas
     nas.socket.close()
+
+
+@pytest.fixture
+def other_nas() -> Iterator[SimulatedNas]:
+    nas = SimulatedNas()
+    yield nas
+    nas.socket.close()
+
+
+@pytest.fixture
+def sender(cell_engine, platform: Platform, alpha: Tenant):
+    """A thread that sends CoA requests."""
+    with running(make_sender(cell_engine, platform.cell_id)) as sender:
+        yield sender
+
+
+@pytest.fixture
+def request_of(owner, alpha: Tenant):
+    """Queue a CoA request to the NAS at an address, for a new session. Returns the request's id."""
+
+    def request_of(address, kind="disconnect", *, nas_id=None, **values) -> int:
+        return ask(owner, add_session(owner, alpha, address, nas_id=nas_id), kind, **values)
+
+    return request_of
 
 
 @pytest.fixture

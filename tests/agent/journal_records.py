@@ -72,6 +72,39 @@ def accounting(
     return AccountingRecord(at, tenant.slot, str(tenant.id), "", "", "192.0.2.7", tuple(attributes.items()))
 
 
+class Reports:
+    """Accounting records of a tenant's NAS. Times are seconds after AT."""
+
+    def __init__(self, tenant):
+        self.tenant = tenant
+
+    def record(self, status, after=0, octets=None, **more):
+        counter = {} if octets is None else {"Acct_Input_Octets": str(octets)}
+        return accounting(self.tenant, status, at=AT + after * SECOND, **counter, **more)
+
+    def start(self, after=0, **more):
+        return self.record("Start", after, **more)
+
+    def interim(self, seconds, octets=None, *, after=None, status="Interim-Update", **more):
+        """A report of a session that began at AT and has lasted `seconds`. `None` omits the Acct-Session-Time."""
+        return self.record(status, seconds if after is None else after, octets, seconds=seconds, **more)
+
+    def stop(self, seconds, octets=None, **more):
+        return self.interim(seconds, octets, status="Stop", **more)
+
+    def restart(self, after, status="Accounting-On", **more):
+        return self.record(status, after, **more)
+
+    def session(self, after=0, **more):
+        """Records of a session of half an hour: Start, two Interim-Updates and Stop."""
+        ends = {"Acct_Terminate_Cause": "User-Request"}
+        return [
+            self.start(after, **more),
+            *(self.interim(seconds, 10 * seconds, after=after + seconds, **more) for seconds in (600, 1_200)),
+            self.stop(1_800, 18_000, after=after + 1_800, **ends, **more),
+        ]
+
+
 class Clock:
     def __init__(self, now=AT):
         self.now = now

@@ -15,6 +15,7 @@ from radius.agent.coa.queue import CoaQueue
 from radius.agent.coa.sender import CoaSender
 from radius.agent.coa.transmission import Pacing
 from tests.factories.dictionary import installed_dictionary
+from tests.polling import until
 
 SECRET = b"a secret of the tenant"
 SOURCE = "127.0.0.1"
@@ -64,6 +65,12 @@ class SimulatedNas:
 
     def send(self, datagram: bytes) -> None:
         self.socket.sendto(datagram, self.sender)
+
+    def acknowledge(self, code=DISCONNECT_ACK) -> bytes:
+        """Acknowledge the next request. Returns the request."""
+        packet = self.request()
+        self.send(answer(packet, code))
+        return packet
 
     def is_silent(self, seconds=0.5) -> bool:
         """Whether no other request arrives within `seconds`."""
@@ -135,6 +142,12 @@ def outcome(owner, request, *columns):
     names = ", ".join(columns or ("state",))
     row = owner.execute(f"SELECT {names} FROM coa_requests WHERE id = %s", (request,)).fetchone()
     return row if len(row) > 1 else row[0]
+
+
+def ends(owner, request, *columns):
+    """The outcome of a request after its end."""
+    until(lambda: outcome(owner, request) not in ("queued", "sending"), "the request has ended")
+    return outcome(owner, request, *columns)
 
 
 def make_sender(engine, cell_id, *, queue=None, pacing=QUICK, source=SOURCE, reach=DEFAULT_REACH) -> CoaSender:

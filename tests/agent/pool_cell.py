@@ -116,6 +116,9 @@ class PoolCell:
         self.now += 1_000
         return taken.address
 
+    def request_addresses(self, *macs):
+        return [self.request_address(mac) for mac in macs]
+
     def _open(self, record):
         if record.claims not in self.opened:
             claims = ClaimsFile.open(self._directory / record.claims)
@@ -173,6 +176,7 @@ class PoolCell:
         self.sync()
 
 
-def later(world, seconds):
-    world.now += seconds * SECOND
-    world.settle()
+def later(world, seconds, *, times=1):
+    for _ in range(times):
+        world.now += seconds * SECOND
+        world.settle()

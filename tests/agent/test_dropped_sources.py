@@ -24,107 +24,110 @@ from radius.agent.radiusd.dropped_sources import (
 from radius.agent.status import report_status, status_document, write_status
 from radius.agent.tenant_alarms import update_rotation_alarms
 
+ALPHA, BRAVO = 0, 1
 
-def test_wrong_secret_raises_an_alarm_until_it_stops(cell_engine, platform, alpha):
-    alarms, now = Alarms(), 0.0
-    heard: set[tuple[int, str]] = {
-        (0, "192.0.2.1"),
-        (0, "192.0.2.2"),
-        (0, "192.0.2.3"),
-        (0, "192.0.2.4"),
-        (1, "192.0.2.9"),
-    }
 
-    def take() -> set[tuple[int, str]]:
-        taken = set(heard)
-        heard.clear()
-        return taken
+@pytest.fixture
+def alarms():
+    return Alarms()
 
-    told = DroppedSources(cell_engine, platform.cell_id, alarms, WRONG_SECRET, take, lambda: now)
-    told.tell()
+
+@pytest.fixture
+def watch(cell_engine, platform, alarms, clock):
+    """Watch the sources that `take` returns: pairs of a slot and an address."""
+
+    def watch(kind, take):
+        return DroppedSources(cell_engine, platform.cell_id, alarms, kind, take, clock)
+
+    return watch
+
+
+def codes(alarms):
+    return {alarm.code for alarm in alarms.standing()}
+
+
+def sources(alarms):
+    return [alarm.detail.split(" to tenant")[0] for alarm in alarms.standing()]
+
+
+def test_wrong_secret_raises_an_alarm_until_it_stops(watch, alarms, clock, alpha):
+    heard = [{*((ALPHA, f"192.0.2.{last}") for last in (1, 2, 3, 4)), (BRAVO, "192.0.2.9")}]
+    dropped = watch(WRONG_SECRET, lambda: heard.pop() if heard else set())
+    dropped.tell()
     [alarm] = alarms.standing()
     assert (alarm.code, alarm.tenant) == ("wrong-secret:alpha", alpha.number)
     assert "192.0.2.1, 192.0.2.2, 192.0.2.3 and others" in alarm.detail
     assert "revealRadiusSecret (tenant=alpha, next=true)" in alarm.detail
-    now += ALARM_SECONDS - 1
-    heard.add((0, "192.0.2.4"))
-    told.tell()
-    now += 2
-    told.tell()
-    assert [each.detail.split(" to tenant")[0] for each in alarms.standing()] == ["Packets from 192.0.2.4"]
-    now += ALARM_SECONDS
-    told.tell()
-    assert alarms.standing() == []
+    clock.now += ALARM_SECONDS - 1
+    heard.append({(ALPHA, "192.0.2.4")})
+    dropped.tell()
+    for seconds, left in ((2, ["Packets from 192.0.2.4"]), (ALARM_SECONDS, [])):
+        clock.now += seconds
+        dropped.tell()
+        assert sources(alarms) == left
 
 
-def test_wrong_secret_of_a_self_test_raises_no_alarm(owner, cell_engine, platform, alpha, bravo):
+def test_wrong_secret_of_a_self_test_raises_no_alarm(owner, watch, alarms, alpha, bravo):
     """Packets from other sources at that time raise an alarm when they are repeated."""
-    alarms = Alarms()
-    told = DroppedSources(
-        cell_engine, platform.cell_id, alarms, WRONG_SECRET, lambda: {(0, "192.0.2.1"), (1, "192.0.2.2")}
-    )
+    dropped = watch(WRONG_SECRET, lambda: {(ALPHA, "192.0.2.1"), (BRAVO, "192.0.2.2")})
     owner.execute(
         "INSERT INTO self_tests (tenant_id, asked_by, state) VALUES (%s, 't', 'running'), (%s, 't', 'queued')",
         (alpha.id, bravo.tenant_id),
     )
-    told.tell()
-    assert [alarm.code for alarm in alarms.standing()] == ["wrong-secret:bravo"]
-    owner.execute("UPDATE self_tests SET state = 'done', ended_at = now() WHERE state = 'running'")
-    told.tell()
-    assert [alarm.code for alarm in alarms.standing()] == ["wrong-secret:bravo"]
-    owner.execute("UPDATE self_tests SET ended_at = ended_at - interval '2 minutes'")
-    told.tell()
-    assert {alarm.code for alarm in alarms.standing()} == {"wrong-secret:alpha", "wrong-secret:bravo"}
+    dropped.tell()
+    assert codes(alarms) == {"wrong-secret:bravo"}
+    for change, expected in (
+        ("state = 'done', ended_at = now()", {"wrong-secret:bravo"}),
+        ("ended_at = ended_at - interval '2 minutes'", {"wrong-secret:alpha", "wrong-secret:bravo"}),
+    ):
+        owner.execute(f"UPDATE self_tests SET {change} WHERE state <> 'queued'")
+        dropped.tell()
+        assert codes(alarms) == expected
 
 
-def test_own_wrong_secret_trial_raises_and_hides_no_alarm(cell_engine, platform, alpha, bravo):
-    alarms = Alarms()
-    heard = {(0, str(DEMO_ADDRESS)), (1, str(DEMO_ADDRESS)), (1, "127.0.0.1")}
-    DroppedSources(cell_engine, platform.cell_id, alarms, WRONG_SECRET, lambda: heard).tell()
-    [alarm] = alarms.standing()
-    assert (alarm.code, alarm.detail.split(" to tenant")[0]) == ("wrong-secret:bravo", "Packets from 127.0.0.1")
+def test_own_wrong_secret_trial_raises_and_hides_no_alarm(watch, alarms, alpha, bravo):
+    heard = {(ALPHA, str(DEMO_ADDRESS)), (BRAVO, str(DEMO_ADDRESS)), (BRAVO, "127.0.0.1")}
+    watch(WRONG_SECRET, lambda: heard).tell()
+    assert (codes(alarms), sources(alarms)) == ({"wrong-secret:bravo"}, ["Packets from 127.0.0.1"])
 
 
-def test_abandoned_self_test_silences_nothing(owner, cell_engine, platform, alpha):
-    alarms = Alarms()
-    told = DroppedSources(cell_engine, platform.cell_id, alarms, WRONG_SECRET, lambda: {(0, "192.0.2.1")})
+def test_abandoned_self_test_silences_nothing(owner, watch, alarms, alpha):
     owner.execute(
         "INSERT INTO self_tests (tenant_id, asked_by, state, due_at)"
         " VALUES (%s, 't', 'running', now() - interval '1 hour')",
         (alpha.id,),
     )
-    told.tell()
-    assert [alarm.code for alarm in alarms.standing()] == ["wrong-secret:alpha"]
+    watch(WRONG_SECRET, lambda: {(ALPHA, "192.0.2.1")}).tell()
+    assert codes(alarms) == {"wrong-secret:alpha"}
 
 
-def test_events_during_a_database_outage_are_reported_later(cell_engine, platform, alpha, monkeypatch):
-    alarms, heard = Alarms(), [{(0, "192.0.2.1")}, set()]
-    told = DroppedSources(cell_engine, platform.cell_id, alarms, WRONG_SECRET, lambda: heard.pop(0))
+def test_events_during_a_database_outage_are_reported_later(watch, alarms, alpha, monkeypatch):
+    heard = [{(ALPHA, "192.0.2.1")}, set()]
+    dropped = watch(WRONG_SECRET, lambda: heard.pop(0))
 
     def away() -> set[int]:
         raise DatabaseUnavailable
 
     with monkeypatch.context() as patched:
-        patched.setattr(told, "_slots_under_test", away)
+        patched.setattr(dropped, "_slots_under_test", away)
         with pytest.raises(DatabaseUnavailable):
-            told.tell()
-    told.tell()
-    assert [alarm.code for alarm in alarms.standing()] == ["wrong-secret:alpha"]
+            dropped.tell()
+    dropped.tell()
+    assert codes(alarms) == {"wrong-secret:alpha"}
 
 
-def test_unsigned_requests_raise_an_alarm_with_the_remedy(cell_engine, platform, alpha, bravo):
-    alarms = Alarms()
-    heard = {(0, "192.0.2.1"), (0, str(DEMO_ADDRESS)), (1, str(DEMO_ADDRESS)), (7, "192.0.2.9")}
-    DroppedSources(cell_engine, platform.cell_id, alarms, UNSIGNED_REQUESTS, lambda: heard).tell()
+def test_unsigned_requests_raise_an_alarm_with_the_remedy(watch, alarms, alpha, bravo):
+    heard = {(ALPHA, "192.0.2.1"), (ALPHA, str(DEMO_ADDRESS)), (BRAVO, str(DEMO_ADDRESS)), (7, "192.0.2.9")}
+    watch(UNSIGNED_REQUESTS, lambda: heard).tell()
     [alarm] = alarms.standing()
     assert (alarm.code, alarm.tenant) == ("unsigned-requests:alpha", alpha.number)
     assert alarm.detail.startswith("Access-Requests from 192.0.2.1 to tenant alpha carry no Message-Authenticator")
     assert "createNas (tenant=alpha, address, require_message_authenticator=false)" in alarm.detail
 
 
-def test_each_dropped_source_is_logged_once_a_minute(cell_engine, platform, alpha, caplog):
-    now, heard = 0.0, {(0, "192.0.2.1"), (0, "192.0.2.2")}
-    dropped = DroppedSources(cell_engine, platform.cell_id, Alarms(), UNSIGNED_REQUESTS, lambda: heard, lambda: now)
+def test_each_dropped_source_is_logged_once_a_minute(watch, clock, alpha, caplog):
+    heard = {(ALPHA, "192.0.2.1"), (ALPHA, "192.0.2.2")}
+    dropped = watch(UNSIGNED_REQUESTS, lambda: heard)
 
     def lines() -> list[str]:
         caplog.clear()
@@ -132,30 +135,28 @@ def test_each_dropped_source_is_logged_once_a_minute(cell_engine, platform, alph
         return [record.getMessage().partition(" carry no")[0] for record in caplog.records]
 
     assert lines() == [f"Access-Requests from 192.0.2.{last} to tenant alpha" for last in (1, 2)]
-    now += LOG_SECONDS - 1
+    clock.now += LOG_SECONDS - 1
     assert lines() == []
-    now += 1
-    heard.remove((0, "192.0.2.1"))
+    clock.now += 1
+    heard.remove((ALPHA, "192.0.2.1"))
     assert lines() == ["Access-Requests from 192.0.2.2 to tenant alpha"]
 
 
-def test_flood_of_forged_sources_is_bounded(cell_engine, platform, alpha, bravo, caplog):
-    heard = {(0, f"10.0.{n // 250}.{n % 250}") for n in range(5_000)}
-    alarms = Alarms()
-    DroppedSources(cell_engine, platform.cell_id, alarms, UNSIGNED_REQUESTS, lambda: heard).tell()
+def test_flood_of_forged_sources_is_bounded(watch, alarms, alpha, caplog):
+    heard = {(ALPHA, f"10.0.{n // 250}.{n % 250}") for n in range(5_000)}
+    watch(UNSIGNED_REQUESTS, lambda: heard).tell()
     assert len(caplog.records) == 100
     [alarm] = alarms.standing()
     assert " and others to tenant alpha" in alarm.detail
     assert len(alarm.detail) < 1_000
 
 
-def test_rotation_with_nases_left_behind_names_the_commands(owner, cell_engine, platform, alpha):
+def test_rotation_with_nases_left_behind_names_the_commands(owner, cell_engine, platform, alarms, alpha):
     [rotation] = owner.execute(
         "INSERT INTO secret_rotations (tenant_id, next_sealed, ends_at, created_at, started_by)"
         " VALUES (%s, 'x', %s, %s, 't') RETURNING id",
         (alpha.id, utc_now() + timedelta(hours=2), utc_now() - timedelta(days=6)),
     ).fetchone()
-    alarms = Alarms()
     update_rotation_alarms(cell_engine, platform.cell_id, alarms)
     assert alarms.standing() == []
     owner.execute(
@@ -172,26 +173,11 @@ def test_rotation_with_nases_left_behind_names_the_commands(owner, cell_engine, 
     assert alarms.standing() == []
 
 
-def test_status_file_and_database_get_the_next_steps(cell_engine, platform, alpha, owner, tmp_path):
-    alarms = Alarms()
-    DroppedSources(cell_engine, platform.cell_id, alarms, UNFINISHED_LOGINS, lambda: {(0, "192.0.2.1")}).tell()
-    write_status(
-        tmp_path / "status.json",
-        status_document(
-            state="serving",
-            cell="cell-1",
-            radiusd_pid=None,
-            verifier_pid=None,
-            slots=1,
-            tenants=1,
-            position_at=None,
-            database=True,
-            memory={},
-            backlog={},
-            counters={},
-            alarms=alarms.standing(),
-        ),
-    )
+def test_status_file_and_database_get_the_next_steps(cell_engine, platform, watch, alarms, alpha, owner, tmp_path):
+    watch(UNFINISHED_LOGINS, lambda: {(ALPHA, "192.0.2.1")}).tell()
+    state = {"state": "serving", "cell": "cell-1", "slots": 1, "tenants": 1, "position_at": None, "database": True}
+    state |= {"radiusd_pid": None, "verifier_pid": None, "memory": {}, "backlog": {}, "counters": {}}
+    write_status(tmp_path / "status.json", status_document(**state, alarms=alarms.standing()))
     [row] = json.loads((tmp_path / "status.json").read_text())["alarms"]
     assert row["detail"].endswith("List the devices that left after the server certificate")
     parameters = {"tenant": "alpha", "reason": "conversation-abandoned"}

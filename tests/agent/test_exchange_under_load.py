@@ -12,10 +12,8 @@ from tests.agent.cell_process import running_cell, running_tenant
 from tests.agent.steady_load import Load
 from tests.factories.tenancy import ACTOR
 from tests.polling import next_second, until
-from tests.two_cells.test_secret_rotation import MAC, NEW, Rotating
-
-_KNOWN = {"attribute": "endpoint.known", "operator": "equals", "value": True}
-_OPEN = {"rules": [{"id": "known", "name": "Known", "when": _KNOWN, "then": {"verdict": "permit"}}]}
+from tests.two_cells.mab import MAC, OPEN_POLICY
+from tests.two_cells.test_secret_rotation import NEW, Rotating
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +21,7 @@ log = logging.getLogger(__name__)
 @pytest.mark.long
 def test_rotation_drops_no_request(database, app_engine, tmp_path):
     with running_cell(database, tmp_path) as cell:
-        alpha, bravo = (running_tenant(cell, app_engine, slug, policy=_OPEN) for slug in ("alpha", "bravo"))
+        alpha, bravo = (running_tenant(cell, app_engine, slug, policy=OPEN_POLICY) for slug in ("alpha", "bravo"))
         for tenant in (alpha, bravo):
             with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
                 endpoints.create_endpoint(session, actor=ACTOR, tenant_id=tenant.id, mac=MAC)
@@ -37,7 +35,7 @@ def test_rotation_drops_no_request(database, app_engine, tmp_path):
                 subject.step(function, **given)
                 alpha.wait_live()
                 if name.startswith("begin"):
-                    until(lambda: subject.status().rotation.opened_at is not None, "radiusd takes both")
+                    subject.wait_open()
                 time.sleep(1.5)
                 moments[name] = (began, time.monotonic())
 

@@ -71,36 +71,40 @@ def presented_certificates(owner, columns="common_name, crl_urls, ocsp_urls"):
 
 
 class TestPresentedCertificates:
-    def test_certificate_is_stored_with_its_status_addresses(self, owner, alpha, journal, trust):
+    @pytest.fixture
+    def present(self, alpha, journal):
+        def present(authority_id, leaf, seconds=0):
+            told = {"external_authority": str(authority_id), "external_certificate": der(leaf)}
+            journal.ship(auth(alpha, at=AT + seconds * SECOND, **told))
+
+        return present
+
+    def test_certificate_is_stored_with_its_status_addresses(self, owner, alpha, trust, present):
         authority_id = trust(alpha, ISSUING)
         urls = ["ldap://ad.example/cn=crl", "http://crl.example/1.crl"]
         leaf = laptop(crl_urls=urls, ocsp_urls=["http://ocsp.example/"])
-        told = {"external_authority": str(authority_id), "external_certificate": der(leaf)}
-        journal.ship(auth(alpha, **told))
+        present(authority_id, leaf)
         assert presented_certificates(owner) == [("laptop", urls[1:], ["http://ocsp.example/"])]
         ((serial,),) = presented_certificates(owner, "encode(serial, 'hex')")
         assert int(serial, 16) == leaf.certificate.serial_number
-        journal.ship(auth(alpha, at=AT + SECOND, **told))
+        present(authority_id, leaf, seconds=1)
         assert presented_certificates(owner, "last_seen_at - first_seen_at = interval '1 second'") == [(True,)]
 
-    def test_certificate_of_a_foreign_or_deleted_ca_is_not_stored(self, owner, make, journal, trust, alpha):
+    def test_certificate_of_a_foreign_or_deleted_ca_is_not_stored(self, owner, make, trust, present):
         bravo = make("bravo")
         for authority_id in (trust(bravo, ISSUING), bravo.id):
-            told = {"external_authority": str(authority_id), "external_certificate": der(laptop())}
-            journal.ship(auth(alpha, **told))
+            present(authority_id, laptop())
         assert presented_certificates(owner) == []
         assert owner.execute("SELECT count(*) FROM quarantined_records").fetchone() == (0,)
 
-    def test_number_is_limited_and_known_ones_are_updated(self, owner, alpha, journal, trust, monkeypatch):
+    def test_number_is_limited_and_known_ones_are_updated(self, owner, alpha, trust, present, monkeypatch):
         monkeypatch.setattr(external_certificates, "MAX_CERTIFICATES", 1)
         authority_id = trust(alpha, ISSUING)
         leaves = [laptop(name) for name in ("first", "second")]
-        for at, leaf in ((AT, leaves[0]), (AT + SECOND, leaves[1]), (AT + 2 * SECOND, leaves[0])):
-            told = {"external_authority": str(authority_id), "external_certificate": der(leaf)}
-            journal.ship(auth(alpha, at=at, **told))
-        assert presented_certificates(owner, "common_name, last_seen_at - first_seen_at = interval '2 seconds'") == [
-            ("first", True)
-        ]
+        for seconds, leaf in ((0, leaves[0]), (1, leaves[1]), (2, leaves[0])):
+            present(authority_id, leaf, seconds)
+        columns = "common_name, last_seen_at - first_seen_at = interval '2 seconds'"
+        assert presented_certificates(owner, columns) == [("first", True)]
 
     def read(self, certificate: bytes) -> ExternalCertificates:
         class Alpha:
@@ -135,21 +139,18 @@ class TestReplica:
         with replica.catch_up().view as view:
             return view.issuer(tenant.number, subject_line(which.certificate))
 
-    def test_authority_is_mirrored_with_its_key_and_deleted(self, owner, alpha, replica, trust):
+    def test_authority_is_mirrored_revoked_and_deleted(self, owner, alpha, replica, trust):
         root = trust(alpha, ROOT)
         authority_id = trust(alpha, ISSUING, above=root)
         (record,) = self.issuer(replica, alpha).authorities
         assert (record.authority_id, record.own, record.revoked) == (str(authority_id), False, False)
         assert record.public_key == public_key_der(der(ISSUING))
-        owner.execute("DELETE FROM certificate_authorities WHERE id = %s", (authority_id,))
-        assert self.issuer(replica, alpha) is None
-
-    def test_revoked_root_revokes_its_descendants(self, owner, alpha, replica, trust):
-        root = trust(alpha, ROOT)
-        trust(alpha, ISSUING, above=root)
+        # A revoked root revokes its descendants.
         owner.execute("UPDATE certificate_authorities SET status = 'revoked' WHERE id = %s", (root,))
         (record,) = self.issuer(replica, alpha).authorities
         assert record.revoked
+        owner.execute("DELETE FROM certificate_authorities WHERE id = %s", (authority_id,))
+        assert self.issuer(replica, alpha) is None
 
     def test_authorities_of_one_name_stay_within_their_tenant(self, owner, make, alpha, replica, trust):
         bravo = make("bravo")
@@ -187,10 +188,3 @@ class TestReplica:
         assert replica.everything["statuses"] == fresh_replica().everything["statuses"]
         owner.execute("DELETE FROM certificate_authorities WHERE id = %s", (authority_id,))
         assert replica.catch_up().everything["statuses"] == {}
-
-    def test_tenant_settings_are_in_its_slot(self, owner, alpha, replica):
-        slot = replica.catch_up().slots()[alpha.slot]
-        assert (slot.own_authorities_only, slot.status_required) == (True, False)
-        owner.execute("UPDATE tenants SET trusts_external = true, status_failure = 'hard' WHERE id = %s", (alpha.id,))
-        slot = replica.catch_up().slots()[alpha.slot]
-        assert (slot.own_authorities_only, slot.status_required) == (False, True)

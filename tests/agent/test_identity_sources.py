@@ -3,12 +3,11 @@
 import json
 
 import pytest
-from sqlalchemy import text
 
 from nac.inventory.identity_sources import service as sources
-from nac.kit.db import CellScope, TenantScope, session_scope
+from nac.kit.db import TenantScope, session_scope
 from nac.kit.outbound.reach import DEFAULT_REACH
-from tests.factories.tenancy import ACTOR, make_cell, make_platform, make_tenant, seal
+from tests.factories.tenancy import ACTOR, seal
 
 SETTINGS = {"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=example,dc=net", "bind_dn": "cn=admit"}
 
@@ -23,16 +22,22 @@ def act(app_engine, alpha):
 
 
 @pytest.fixture
-def corp(act):
-    return act(
-        sources.create_source,
-        name="corp",
-        kind="ldap",
-        settings=SETTINGS,
-        secret="hidden",
-        seal=seal,
-        reach=DEFAULT_REACH,
-    )
+def add(act):
+    def add(name, **given):
+        given = {"kind": "ldap", "settings": SETTINGS, "secret": "hidden", "seal": seal} | given
+        return act(sources.create_source, name=name, reach=DEFAULT_REACH, **given)
+
+    return add
+
+
+@pytest.fixture
+def corp(add):
+    return add("corp")
+
+
+@pytest.fixture
+def update(act, corp):
+    return lambda **given: act(sources.update_source, name="corp", seal=seal, reach=DEFAULT_REACH, **given)
 
 
 def mirrored(replica, tenant):
@@ -51,73 +56,31 @@ def test_source_is_mirrored_with_its_secret_sealed_for_the_cell(replica, alpha, 
     assert b"hidden" not in record.document
 
 
-def test_update_switch_and_deletion_are_mirrored(replica, alpha, act, corp):
+def test_update_switch_and_deletion_are_mirrored(replica, alpha, act, corp, update):
     (before,), _ = mirrored(replica, alpha)
-    act(sources.update_source, name="corp", seal=seal, reach=DEFAULT_REACH, secret="another")
+    update(secret="another")
     (after,), _ = mirrored(replica, alpha)
     assert after.changed_at > before.changed_at
     assert after.sealed_secret != before.sealed_secret
-    act(sources.update_source, name="corp", seal=seal, reach=DEFAULT_REACH, enabled=False)
+    update(enabled=False)
     assert mirrored(replica, alpha) == ([], False)
-    act(sources.update_source, name="corp", seal=seal, reach=DEFAULT_REACH, enabled=True, position=7)
+    update(enabled=True, position=7)
     assert mirrored(replica, alpha)[0][0].position == 7
     act(sources.delete_source, name="corp")
     assert mirrored(replica, alpha) == ([], False)
 
 
-def test_sources_are_in_query_order(replica, alpha, act, corp):
+def test_sources_of_the_tenant_only_are_in_query_order(replica, make, alpha, add, corp):
     for name, position in (("zeta", 5), ("beta", 100)):
-        act(
-            sources.create_source,
-            name=name,
-            kind="ldap",
-            settings=SETTINGS,
-            secret="x",
-            seal=seal,
-            reach=DEFAULT_REACH,
-            position=position,
-        )
+        add(name, position=position)
     assert [record.name for record in mirrored(replica, alpha)[0]] == ["zeta", "beta", "corp"]
-
-
-def test_source_of_another_tenant_is_not_mirrored(replica, make, alpha, corp):
     assert mirrored(replica, make("bravo")) == ([], False)
 
 
-def test_change_log_holds_no_secret(act, corp, owner):
-    act(
-        sources.update_source,
-        name="corp",
-        seal=seal,
-        reach=DEFAULT_REACH,
-        secret="another hidden one",
-        settings={"connections": 3},
-    )
+def test_change_log_holds_no_secret(update, owner):
+    update(secret="another hidden one", settings={"connections": 3})
     rows = owner.execute("SELECT action, before::text, after::text FROM audit_log ORDER BY id").fetchall()
     told = str(rows)
     assert "identity-source.change" in told
     assert "connections" in told
     assert "hidden" not in told
-
-
-def test_cell_reads_only_its_own_tenants_sources(app_engine, cell_engine):
-    platform = make_platform(app_engine, cell_engine, slots=1)
-    alpha = make_tenant(app_engine, platform, "alpha")
-    other = make_cell(cell_engine, name="cell-2", slots=1, first_port=19000)
-    bravo = make_tenant(app_engine, platform, "bravo")
-    for tenant in (alpha, bravo):
-        with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
-            sources.create_source(
-                session,
-                actor=ACTOR,
-                tenant_id=tenant.id,
-                name="corp",
-                kind="ldap",
-                settings=SETTINGS,
-                secret="x",
-                seal=seal,
-                reach=DEFAULT_REACH,
-            )
-    for cell_id, tenant in ((platform.cell_id, alpha), (other, bravo)):
-        with session_scope(CellScope(cell_id), engine=cell_engine) as session:
-            assert session.scalars(text("SELECT tenant_id FROM identity_sources")).all() == [tenant.id]

@@ -86,11 +86,7 @@ def test_limit_is_the_setting_or_half_of_the_memory():
 
 @pytest.mark.parametrize(
     ("limit", "slots", "expected"),
-    [
-        (512 * 32 * HALF_OPEN_BYTES, 32, 512),
-        (64 * GIGABYTE, 32, MAX_SESSIONS),
-        (GIGABYTE, 32, MIN_SESSIONS),
-    ],
+    [(512 * 32 * HALF_OPEN_BYTES, 32, 512), (64 * GIGABYTE, 32, MAX_SESSIONS), (GIGABYTE, 32, MIN_SESSIONS)],
 )
 def test_handshakes_of_all_slots_fit_the_memory_limit(limit, slots, expected):
     assert memory.max_sessions(limit, slots) == expected

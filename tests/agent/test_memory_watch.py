@@ -5,11 +5,7 @@ import pytest
 from radius.agent.alarms import Alarms
 from radius.agent.radiusd import process
 from radius.agent.radiusd.memory import get_process_memory
-from radius.agent.radiusd.memory_watch import (
-    ABOVE_LIMIT_SECONDS,
-    MIN_EXCHANGE_INTERVAL_SECONDS,
-    MemoryWatch,
-)
+from radius.agent.radiusd.memory_watch import ABOVE_LIMIT_SECONDS, MIN_EXCHANGE_INTERVAL_SECONDS, MemoryWatch
 from radius.agent.radiusd.probe import is_serving
 from tests.polling import until
 

@@ -40,16 +40,10 @@ def test_profile_is_mirrored(owner, alpha, replica):
         "found_confidence = 72, os = 'linux', first_seen_at = to_timestamp(7), posture = %s",
         (json.dumps(posture),),
     )
+    expected = {"status": "discovered", "vendor": "Brother", "profile": "printer", "confidence": 72, "os": "linux"}
+    expected |= {"first_seen": 7, "posture": {"mdm.compliant": (True, 99)}}
     found = record(replica.catch_up(), alpha)
-    assert (found.status, found.vendor, found.profile, found.confidence, found.os, found.first_seen, found.posture) == (
-        "discovered",
-        "Brother",
-        "printer",
-        72,
-        "linux",
-        7,
-        {"mdm.compliant": (True, 99)},
-    )
+    assert {name: getattr(found, name) for name in expected} == expected
     owner.execute("UPDATE endpoints SET set_profile = 'camera'")
     found = record(replica.catch_up(), alpha)
     assert (found.profile, found.confidence) == ("camera", 100)

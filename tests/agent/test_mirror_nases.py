@@ -1,4 +1,4 @@
-"""NASes and the tenant's realms in the replica, as settings change."""
+"""NASes in the replica, as settings change."""
 
 import pytest
 from sqlalchemy import Engine
@@ -65,9 +65,3 @@ def test_unreadable_fixed_text_raises_an_alarm_only(added, tmp_path):
     assert "NAS Switch" in alarm.detail
     assert "NOPASSWORD" not in alarm.detail
     assert change(mab_password_text="NOPASSWORD")[1] == "NOPASSWORD"
-
-
-def test_realms_of_the_tenant_are_mirrored(owner, alpha, replica):
-    assert replica.catch_up().slots()[alpha.slot].realms == ()
-    owner.execute("UPDATE tenants SET realms = '{corp,corp.example}' WHERE id = %s", (alpha.id,))
-    assert replica.catch_up().slots()[alpha.slot].realms == ("corp", "corp.example")

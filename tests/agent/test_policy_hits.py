@@ -1,10 +1,12 @@
-"""Hits of policy rules are counted exactly once, in the transaction that stores their log rows."""
+"""Hits of policy rules, counted exactly once with their log rows, and replays of recorded requests."""
 
-import psycopg
-import pytest
-
+from nac.kit.clock import epoch_microseconds
+from nac.kit.db import TenantScope, session_scope
+from nac.policies.replays import replay_policy
+from nac.tenancy import sites
 from radius.agent.shipping.streams import AuthStream
 from tests.agent.journal_records import AT, SECOND, auth, drain
+from tests.factories.dictionary import give_dictionary
 
 POLICY = "00000000-0000-4000-8000-000000000001"
 DAY = 86_400 * SECOND
@@ -30,6 +32,8 @@ def test_hits_are_counted_by_rule_version_and_day(owner, alpha, journal):
         decided(alpha, policy_version=2),
         decided(alpha, rule_id="", permitted=False, reason="fallback-denied"),
         decided(alpha, rule_id="stolen", permitted=False, reason="pinned-deny"),
+        # Rejected before any policy.
+        auth(alpha, policy_id="", policy_version=0, rule_id="", permitted=False, reason="wrong-password"),
     )
     assert hits(owner) == [
         ("", 1, "2096-10-02", 1, AT),
@@ -54,11 +58,6 @@ def test_shipped_rows_are_not_counted_again(owner, alpha, journal):
     assert hits(owner) == [("r1", 1, "2096-10-02", 10, AT + 9)]
 
 
-def test_reject_before_any_policy_counts_no_hit(owner, alpha, journal):
-    journal.ship(auth(alpha, policy_id="", policy_version=0, rule_id="", permitted=False, reason="wrong-password"))
-    assert hits(owner) == []
-
-
 def test_rejected_batch_is_split_and_the_rest_counts_once(owner, alpha, journal):
     """PostgreSQL rejects a site that is no UUID. The shipper halves the batch until it sets only that row aside."""
     journal.ship(*(decided(alpha, at=AT + n, site_id="mars" if n == 3 else "") for n in range(8)))
@@ -66,11 +65,31 @@ def test_rejected_batch_is_split_and_the_rest_counts_once(owner, alpha, journal)
     assert owner.execute("SELECT count(*) FROM auth_log").fetchone() == (7,)
 
 
-def test_tenants_cannot_see_each_others_hits(owner, database, alpha, make, journal):
-    bravo = make("bravo")
-    journal.ship(decided(alpha), decided(bravo), decided(bravo))
-    with psycopg.connect(database.app_url) as connection:
-        connection.execute("SELECT set_config('admit.tenant_id', %s, false)", (str(bravo.id),))
-        assert connection.execute("SELECT sum(hits) FROM policy_hits").fetchone() == (2,)
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            connection.execute("UPDATE policy_hits SET hits = 0")
+def test_replay_uses_the_original_packet_and_facts(journal, alpha, app_engine, cell_engine, platform):
+    give_dictionary(cell_engine, platform.cell_id)
+    with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
+        site = sites.require_by_slug(session, tenant_id=alpha.id, slug="main")
+    there = {"at": epoch_microseconds() - 60_000_000, "site_id": str(site.id)}
+    ssid = 'Corp \\ "Wi-Fi"'
+    pairs = (("Called-Station-Id", f"00-10-A4-23-19-C0:{ssid}"), ("NAS-Port", "7"), ("Class", "a"), ("Class", "b"))
+    facts = {"method": ("mab",), "endpoint.known": (True,), "endpoint.group": ("printers", "floor 1")}
+    journal.ship(
+        auth(alpha, **there, policy_id=str(site.id), rule_id="printers", pairs=pairs, facts=facts),
+        auth(alpha, **there, policy_version=0, permitted=False, reason="wrong-password"),
+    )
+    for attribute, operator, value in (
+        ("ssid", "equals", ssid),
+        ("radius.NAS-Port", "greater_than", 6),
+        ("radius.Class", "equals", "b"),
+        ("mac", "starts_with", "AA:BB:CC"),
+        ("mac.random", "equals", True),
+        ("endpoint.known", "equals", True),
+    ):
+        when = {"attribute": attribute, "operator": operator, "value": value}
+        document = {"rules": [{"id": "r0", "name": "R", "when": when, "then": {"verdict": "permit"}}]}
+        with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
+            found = replay_policy(session, tenant_id=alpha.id, document=document, policy_id=None, days=1)
+        assert [(each.before[:4], each.after[:4]) for each in found.differences] == [
+            (("permit", "printers", "20", ""), ("permit", "r0", "", ""))
+        ], attribute
+        assert found.not_replayable == {"wrong-password": 1}

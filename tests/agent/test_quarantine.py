@@ -17,18 +17,14 @@ from radius.agent.replay import ReplayResult, replay_cell
 from radius.agent.sessions.batch import SessionBatch
 from radius.agent.sessions.maintenance import SETTLED_SECONDS
 from radius.agent.sessions.merge import recall_sessions
-from radius.agent.shipping.streams import AccountingStream, AuthStream
-from tests.agent.journal_records import AT, SECOND, accounting, auth, certificate_sent, drain, later
-from tests.agent.test_sessions import session_records
+from radius.agent.shipping.streams import AuthStream
+from tests.agent.journal_records import AT, Reports, auth, certificate_sent, drain, later
+from tests.agent.stored_rows import count
 from tests.factories.rows import make_row
 from tests.journal.journal_contents import decode
 from tests.polling import until
 
 UNREADABLE = b"\x92\xa7unknown\x01"
-
-
-def count(owner, table):
-    return owner.execute(psycopg.sql.SQL("SELECT count(*) FROM {}").format(psycopg.sql.Identifier(table))).fetchone()[0]
 
 
 def quarantined(owner):
@@ -137,13 +133,12 @@ def test_full_quarantine_stops_and_reports_the_loss(owner, alpha, journal, monke
     assert alarm.detail.endswith("The quarantine is full: 2 were lost.")
 
 
-def test_replay_ships_storable_records_and_keeps_the_rest(owner, alpha, journal, replay):
+def test_replay_ships_storable_records_and_keeps_the_rest(owner, alpha, reports, journal, replay):
     journal.write(
         *(auth(alpha, at=AT + number, mac=f"02000000{number:04x}") for number in range(30)),
         auth(alpha, policy_id="no uuid"),
         certificate_sent(alpha, "c1"),
-        accounting(alpha, "Start"),
-        accounting(alpha, "Stop", at=AT + 60_000_000, seconds=60),
+        *(reports.start(), reports.stop(60)),
     )
     add_unreadable(journal)
     leave_cell(owner, alpha)
@@ -158,10 +153,10 @@ def test_replay_ships_storable_records_and_keeps_the_rest(owner, alpha, journal,
     assert count(owner, "auth_log") == 30
 
 
-def test_replay_and_shipper_take_turns(owner, database, alpha, journal, replay):
+def test_replay_and_shipper_take_turns(owner, database, alpha, reports, journal, replay):
     """The replay and the shipper each require that the other changes no session that they have read."""
     leave_cell(owner, alpha)
-    journal.ship(accounting(alpha, "Start"))
+    journal.ship(reports.start())
     return_to_cell(owner, alpha)
     waiting = (
         "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
@@ -178,19 +173,17 @@ def test_replay_and_shipper_take_turns(owner, database, alpha, journal, replay):
 
 @pytest.mark.parametrize(
     ("status", "seconds", "lasts"),
-    [("Start", None, 1_800), ("Interim-Update", 1_200, 1_800), ("Stop", 1_800, 1_800), ("Stop", 2_000, 2_000)],
+    [("Start", 0, 1_800), ("Interim-Update", 1_200, 1_800), ("Stop", 1_800, 1_800), ("Stop", 2_000, 2_000)],
 )
 @pytest.mark.parametrize("tells_time", [True, False])
 def test_record_replayed_days_later_updates_the_history(
-    owner, alpha, journal, replay, status, seconds, lasts, tells_time
+    owner, alpha, reports, journal, replay, status, seconds, lasts, tells_time
 ):
     missing = status == "Start"
-    journal.ship(*session_records(alpha)[missing:])
+    journal.ship(*reports.session()[missing:])
     leave_cell(owner, alpha)
-    counter = {"Acct_Input_Octets": str(10 * seconds)} if seconds else {}
-    told = seconds if tells_time else None
-    late = accounting(alpha, status, at=AT + (seconds or 0) * SECOND, seconds=told, **counter)
-    journal.ship(late)
+    told = seconds if tells_time and not missing else None
+    journal.ship(reports.record(status, seconds, 10 * seconds or None, seconds=told))
     return_to_cell(owner, alpha)
     later(journal, SETTLED_SECONDS + 3_600)
     (row,) = owner.execute("SELECT id FROM session_history").fetchone()
@@ -203,43 +196,39 @@ def test_record_replayed_days_later_updates_the_history(
     assert owner.execute("SELECT sum(seconds), sum(input_octets) FROM usage_hours").fetchone() == (lasts, 10 * lasts)
 
 
-def test_replay_keeps_history_of_other_tenants_and_nases(owner, make, alpha, journal, replay):
+def test_replay_keeps_history_of_other_tenants_and_nases(owner, make, alpha, reports, journal, replay):
     bravo = make("bravo")
-    journal.ship(*session_records(alpha))
-    leave_cell(owner, bravo)
-    leave_cell(owner, alpha)
-    journal.ship(
-        *session_records(bravo), *session_records(alpha, nas="other"), *session_records(alpha, start=AT + 600 * SECOND)
-    )
-    return_to_cell(owner, bravo)
-    return_to_cell(owner, alpha)
+    journal.ship(*reports.session())
+    for tenant in (alpha, bravo):
+        leave_cell(owner, tenant)
+    journal.ship(*Reports(bravo).session(), *reports.session(nas="other"), *reports.session(600))
+    for tenant in (alpha, bravo):
+        return_to_cell(owner, tenant)
     later(journal, SETTLED_SECONDS + 3_600)
     assert count(owner, "session_history") == 1
     replay()
     assert (count(owner, "sessions"), count(owner, "session_history")) == (3, 1)
 
 
-def test_cell_takes_nothing_from_the_history_of_others(owner, alpha, journal, database):
-    journal.ship(*session_records(alpha))
+def test_cell_takes_nothing_from_the_history_of_others(owner, alpha, reports, journal):
+    journal.ship(*reports.session())
     later(journal, SETTLED_SECONDS + 3_600)
     leave_cell(owner, alpha)
-    session = journal.shipper(AccountingStream())
     batch = SessionBatch()
-    for record in session_records(alpha):
+    for record in reports.session():
         batch.add(parse_accounting(record))
-    with session_scope(CellScope(session._cell_id), engine=session._engine) as scope:
-        recall_sessions(driver_connection(scope).cursor(), batch)
-    session.close()
+    with session_scope(CellScope(journal.acct._cell_id), engine=journal.acct._engine) as session:
+        recall_sessions(driver_connection(session).cursor(), batch)
     assert (count(owner, "sessions"), count(owner, "session_history")) == (0, 1)
 
 
-def test_feed_gets_no_session_start_twice(owner, app_engine, alpha, journal, replay):
-    journal.ship(*session_records(alpha))
+def test_feed_gets_no_session_start_twice(owner, app_engine, alpha, reports, journal, replay):
+    journal.ship(*reports.session())
     later(journal, SETTLED_SECONDS + 3_600)
     with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
         make_row(session, Feed.__table__, alpha.id, sources=["session"])
     leave_cell(owner, alpha)
-    journal.ship(session_records(alpha)[1])
+    journal.ship(reports.session()[1])
     return_to_cell(owner, alpha)
     replay()
     assert count(owner, "sessions") == 1

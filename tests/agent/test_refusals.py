@@ -76,13 +76,11 @@ def test_agent_rejects_another_freeradius_version(run_agent, tmp_path, version):
 
 @pytest.mark.long
 def test_agent_rejects_a_machine_without_freeradius(run_agent, tmp_path):
-    """The machine has no program with that name."""
     assert_one_sentence(run_agent(radiusd=tmp_path / "none"), "Install freeradius 3.2.7")
 
 
 @pytest.mark.parametrize(("revision", "what"), [(NEWER, "newer"), (None, "migrates the database")])
 def test_agent_rejects_a_mismatched_database(run_agent, database, revision, what):
-    """A later version migrated the database, or no version did."""
     with psycopg.connect(database.superuser_url, autocommit=True) as connection:
         ((fitting,),) = connection.execute("DELETE FROM alembic_version RETURNING version_num").fetchall()
         try:
@@ -95,7 +93,6 @@ def test_agent_rejects_a_mismatched_database(run_agent, database, revision, what
 
 
 def test_all_invalid_settings_are_named_at_once():
-    """`python -m radius.agent` with missing and invalid settings writes one line and exits with status 1."""
     done = subprocess.run(
         [sys.executable, "-P", "-m", "radius.agent"],
         cwd=CHECKOUT,

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from cli.demo.tools import RadiusServer
+from nac.kit.settings_values import bind_socket
 from radius.agent.paths import CellPaths
 from radius.agent.radiusd import port_takeover, process
 from radius.agent.radiusd.probe import is_serving
 from radius.agent.radiusd.replacement import Radiusd
+from tests.agent.conftest import adopted_radiusd
 from tests.agent.steady_load import Load
 from tests.polling import until
 
@@ -31,43 +33,41 @@ def is_served(radiusd: Radiusd) -> bool:
     return is_serving("127.0.0.1", status.port, status.secret, seconds=5)
 
 
-def server_of(radiusd: Radiusd) -> RadiusServer:
-    facts = radiusd.generation.facts
-    return RadiusServer("127.0.0.1", facts.ports[0], facts.ports[1], facts.endpoints[0].secret)
-
-
-def test_replacement_under_load_drops_nothing(radiusd):
-    server = server_of(radiusd)
-    pids = [radiusd.running.pid]
-    with Load([server], MAC, per_second=300).running() as load:
-        since = time.monotonic()
-        for _ in range(2):
+@pytest.mark.parametrize(
+    ("listen_address", "hosts", "taken"),
+    # With `::`, each port accepts IPv4 and IPv6.
+    [("127.0.0.1", ("127.0.0.1",), ("127.0.0.1",)), ("::", ("127.0.0.1", "::1"), ("0.0.0.0", "::"))],  # noqa: S104
+)
+def test_replacement_under_load_drops_nothing(listen_address, hosts, taken, tmp_path):
+    with adopted_radiusd(tmp_path, listen_address) as radiusd:
+        facts = radiusd.generation.facts
+        servers = [RadiusServer(host, *facts.ports[:2], facts.endpoints[0].secret) for host in hosts]
+        pids = [radiusd.running.pid]
+        with Load(servers, MAC, per_second=300).running() as load:
+            since = time.monotonic()
+            for _ in range(2):
+                time.sleep(0.3)
+                assert replace_radiusd(radiusd) == ""
+                pids.append(radiusd.running.pid)
             time.sleep(0.3)
-            assert replace_radiusd(radiusd) == ""
-            pids.append(radiusd.running.pid)
-        time.sleep(0.3)
-        until_then = time.monotonic()
-        load.settle(until_then)
-    assert len(set(pids)) == 3
-    assert process.start_ticks(pids[0]) == -1
-    figures = load.figures(server, since, until_then)
-    assert figures.sent > 200
-    assert figures.dropped == 0
-    # The search for sockets must not touch other files. A journal that is opened twice would never be shipped.
-    opened = [each.readlink() for each in Path(f"/proc/{pids[-1]}/fd").iterdir()]
-    assert sorted(path.parent.name for path in opened if path.suffix == ".journal") == ["acct", "auth"]
-    # The replaced radiusd answers the requests that it has received, then exits.
-    until(lambda: radiusd.tick() or process.start_ticks(pids[1]) == -1, "its end")
-    assert is_served(radiusd)
-
-
-def test_ports_cannot_be_bound_by_others_afterwards(radiusd):
-    assert replace_radiusd(radiusd) == ""
-    for port in radiusd.generation.facts.ports:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
-            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, True)
-            with pytest.raises(OSError, match="in use"):
-                other.bind(("127.0.0.1", port))
+            until_then = time.monotonic()
+            load.settle(until_then)
+        assert len(set(pids)) == 3
+        assert process.start_ticks(pids[0]) == -1
+        for server in servers:
+            figures = load.figures(server, since, until_then)
+            assert figures.sent > 100
+            assert figures.dropped == 0
+        for port in radiusd.generation.facts.ports:
+            for address in taken:
+                with pytest.raises(OSError, match="in use"):
+                    bind_socket(address, port, socket.SOCK_DGRAM, reuses=True)
+        # The search for sockets must not touch other files. A journal that is opened twice would never be shipped.
+        opened = [each.readlink() for each in Path(f"/proc/{pids[-1]}/fd").iterdir()]
+        assert sorted(path.parent.name for path in opened if path.suffix == ".journal") == ["acct", "auth"]
+        # The replaced radiusd answers the requests that it has received, then exits.
+        until(lambda: radiusd.tick() or process.start_ticks(pids[1]) == -1, "its end")
+        assert is_served(radiusd)
 
 
 @pytest.mark.parametrize("fails_at", ["share", "bind", "leave", "take"])

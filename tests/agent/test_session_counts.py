@@ -8,7 +8,7 @@ import pytest
 from radius.agent.sessions import counts as live_counts
 from radius.agent.shipping.streams import AccountingStream
 from tests.agent.conftest import Replica
-from tests.agent.journal_records import AT, SECOND, accounting, drain
+from tests.agent.journal_records import Reports, drain
 from tests.agent.mirrored_rows import add_policy, publish
 
 ASKS = {
@@ -48,39 +48,38 @@ def stored(replica):
     return len(replica.everything["session_counts"])
 
 
-def test_starts_and_ends_are_counted_when_shipped(owner, alpha, replica, ship):
+def test_starts_and_ends_are_counted_when_shipped(owner, alpha, reports, replica, ship):
     add_policy(owner, alpha, ASKS)
     replica.catch_up()
-    ship(
-        accounting(alpha, "Start", session="s1"), accounting(alpha, "Start", session="s2", station="00-00-00-00-00-01")
-    )
+    other = {"session": "s2", "station": "00-00-00-00-00-01"}
+    ship(reports.start(), reports.start(**other))
     assert counts(replica, alpha) == {MAC: 1, "m000000000001": 1, "uanna": 2}
-    ship(accounting(alpha, "Start", session="s3", User_Name="ANNA"))
+    ship(reports.start(session="s3", User_Name="ANNA"))
     assert counts(replica, alpha) == {MAC: 2, "m000000000001": 1, "uanna": 3}
-    ship(accounting(alpha, "Stop", at=AT + SECOND, session="s1", seconds=1))
-    ship(accounting(alpha, "Stop", at=AT + SECOND, session="s2", seconds=1, station="00-00-00-00-00-01"))
+    ship(reports.stop(1))
+    ship(reports.stop(1, **other))
     assert counts(replica, alpha) == {MAC: 1, "uanna": 1}
     # A repeated report (RFC 2866 2) is the same session.
-    ship(accounting(alpha, "Start", session="s3", User_Name="ANNA"))
+    ship(reports.start(session="s3", User_Name="ANNA"))
     assert counts(replica, alpha) == {MAC: 1, "uanna": 1}
 
 
-def test_tenant_without_counting_policies_costs_nothing(owner, alpha, make, replica, ship):
+def test_tenant_without_counting_policies_costs_nothing(owner, alpha, reports, make, replica, ship):
     bravo = make("bravo")
     add_policy(owner, alpha, ASKS)
     add_policy(owner, bravo)
     replica.catch_up()
     owner.execute("DELETE FROM replica_changes")
-    ship(accounting(alpha, "Start"), accounting(bravo, "Start"))
+    ship(reports.start(), Reports(bravo).start())
     assert counts(replica, alpha) == {MAC: 1, "uanna": 1}
     assert counts(replica, bravo) == {}
     told = owner.execute("SELECT DISTINCT tenant_id FROM replica_changes WHERE noun = 'session'").fetchall()
     assert told == [(alpha.id,)]
 
 
-def test_policy_that_starts_counting_includes_live_sessions(owner, alpha, replica, ship):
+def test_policy_that_starts_counting_includes_live_sessions(owner, alpha, reports, replica, ship):
     policy = add_policy(owner, alpha)
-    ship(accounting(alpha, "Start", session="s1"), accounting(alpha, "Start", session="s2"))
+    ship(reports.start(), reports.start(session="s2"))
     assert stored(replica) == 0
     publish(owner, alpha, policy, 2, ASKS)
     replica.catch_up()
@@ -90,12 +89,12 @@ def test_policy_that_starts_counting_includes_live_sessions(owner, alpha, replic
     assert stored(replica) == 0
 
 
-def test_restarted_agent_counts_live_sessions(owner, alpha, platform, cell_engine, replica, ship, journal):
+def test_restarted_agent_counts_live_sessions(owner, alpha, reports, platform, cell_engine, replica, ship, journal):
     add_policy(owner, alpha, ASKS)
     replica.catch_up()
-    ship(accounting(alpha, "Start", session="s1"))
+    ship(reports.start())
     # These records are shipped while no replica is updated.
-    journal.ship(accounting(alpha, "Start", session="s2"))
+    journal.ship(reports.start(session="s2"))
     directory = replica.writer._directory
     replica.writer.close()
     again = Replica(platform.cell_id, cell_engine, directory)
@@ -105,12 +104,12 @@ def test_restarted_agent_counts_live_sessions(owner, alpha, platform, cell_engin
     assert counts(again, alpha) == {MAC: 2, "uanna": 2}
 
 
-def test_missed_changes_are_fixed_by_a_recount(owner, alpha, replica, ship, monkeypatch):
+def test_missed_changes_are_fixed_by_a_recount(owner, alpha, reports, replica, ship, monkeypatch):
     monkeypatch.setattr(live_counts, "RECOUNT_SECONDS", 0.0)
     monkeypatch.setattr(live_counts, "SETTLE_SECONDS", 0.0)
     add_policy(owner, alpha, ASKS)
     replica.catch_up()
-    ship(accounting(alpha, "Start", session="s1"), accounting(alpha, "Accounting-On", at=AT + SECOND))
+    ship(reports.start(), reports.restart(1))
     replica.sync._moved_at = float("-inf")
     replica.catch_up()
     assert counts(replica, alpha) == {}

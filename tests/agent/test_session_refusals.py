@@ -4,12 +4,11 @@ import pytest
 
 from nac.cellformat.packet_values import encode_class
 from nac.kit.clock import epoch_microseconds
-from tests.agent.journal_records import AT, SECOND, accounting, auth
+from tests.agent.journal_records import AT, SECOND, accounting, auth, later
 from tests.agent.mirrored_rows import add_authority, add_certificate, add_endpoint
-from tests.agent.test_session_keeping import interim, later
+from tests.agent.stored_rows import live
 
 MAC = "aabbccddeeff"
-SERIAL = "0a0b"
 
 
 def sent_disconnects(owner):
@@ -22,72 +21,70 @@ def blocked(owner, alpha):
     owner.execute("UPDATE endpoints SET status = 'blocked'")
 
 
-def test_start_of_a_blocked_device_disconnects_it_once(owner, alpha, journal, blocked):
-    start = accounting(alpha, "Start")
-    journal.ship(start)
+@pytest.fixture
+def revoke(owner, alpha):
+    """Add a certificate. Returns a function that revokes it."""
+    add_certificate(owner, alpha, add_authority(owner, alpha), bytes.fromhex("0a0b"), status="valid")
+    change = "UPDATE certificates SET status = %s, revoked_at = now() - %s::interval"
+    return lambda status="revoked", since="0": owner.execute(change, (status, since))
+
+
+def test_start_of_a_blocked_device_disconnects_it_once(owner, reports, journal, blocked):
+    journal.ship(reports.start())
     # The NAS repeats the Start in another batch.
-    journal.ship(start, accounting(alpha, "Interim-Update", at=AT + 60 * SECOND, seconds=60))
+    journal.ship(reports.start(), reports.interim(60))
     owner.execute("UPDATE coa_requests SET state = 'acknowledged'")
-    journal.ship(start)
+    journal.ship(reports.start())
     assert sent_disconnects(owner) == [("endpoint-blocked", "disconnect", "", "acknowledged")]
 
 
 @pytest.mark.parametrize("heard", ["first by an Interim-Update", "silent", "stopped", "nas-restarted"])
-def test_blocked_device_with_a_late_start_is_disconnected(owner, alpha, journal, heard):
+def test_blocked_device_with_a_late_start_is_disconnected(owner, alpha, reports, journal, heard):
     """The device had no live session when it was blocked."""
     add_endpoint(owner, alpha, MAC)
     if heard != "first by an Interim-Update":
-        journal.ship(accounting(alpha, "Start"), interim(alpha, 60))
+        journal.ship(reports.start(), reports.interim(60))
     if heard == "silent":
         later(journal, 8 * 24 * 3_600)
     elif heard == "stopped":
-        journal.ship(accounting(alpha, "Stop", at=AT + 90 * SECOND, seconds=90))
+        journal.ship(reports.stop(90))
     elif heard == "nas-restarted":
-        journal.ship(accounting(alpha, "Accounting-On", at=AT + 90 * SECOND))
-    assert owner.execute("SELECT count(*) FROM sessions WHERE stopped_at IS NULL").fetchone() == (0,)
+        journal.ship(reports.restart(90))
+    assert live(owner) == []
     owner.execute("UPDATE endpoints SET status = 'blocked'")
     for seconds in (600, 1_200):
-        journal.ship(interim(alpha, seconds))
+        journal.ship(reports.interim(seconds))
     assert sent_disconnects(owner) == [("endpoint-blocked", "disconnect", "", "queued")]
 
 
-def test_ended_session_and_other_devices_send_nothing(owner, alpha, journal, blocked):
-    journal.ship(
-        accounting(alpha, "Start"),
-        accounting(alpha, "Stop", at=AT + 60 * SECOND, seconds=60),
-        accounting(alpha, "Start", station="00-A0-C0-00-00-01", session="s2"),
-    )
+def test_ended_session_and_other_devices_send_nothing(owner, reports, journal, blocked):
+    journal.ship(reports.start(), reports.stop(60), reports.start(station="00-A0-C0-00-00-01", session="s2"))
     assert sent_disconnects(owner) == []
 
 
 @pytest.mark.parametrize("status", ["revoked", "suspended"])
-def test_start_with_a_revoked_certificate_disconnects(owner, alpha, journal, status):
-    add_certificate(owner, alpha, add_authority(owner, alpha), bytes.fromhex(SERIAL), status="valid")
+def test_start_with_a_revoked_certificate_disconnects(owner, alpha, reports, journal, revoke, status):
     journal.ship(auth(alpha, at=AT - SECOND, certificate_serial="000a0b"))
-    journal.ship(accounting(alpha, "Start", session="before", station="00-A0-C0-00-00-01"))
-    owner.execute("UPDATE certificates SET status = %s, revoked_at = now()", (status,))
-    journal.ship(accounting(alpha, "Start", Class=encode_class(AT - SECOND)))
+    journal.ship(reports.start(session="before", station="00-A0-C0-00-00-01"))
+    revoke(status)
+    journal.ship(reports.start(Class=encode_class(AT - SECOND)))
     assert sent_disconnects(owner) == [(f"certificate-{status}", "disconnect", "000a0b", "queued")]
 
 
-def test_late_session_of_a_long_revoked_cert_disconnects(owner, alpha, journal):
+def test_late_session_of_a_long_revoked_cert_disconnects(owner, alpha, journal, revoke):
     """The cell was disconnected for days."""
     then = epoch_microseconds() - 3 * 24 * 3_600 * SECOND
-    add_certificate(owner, alpha, add_authority(owner, alpha), bytes.fromhex(SERIAL), status="valid")
     journal.ship(auth(alpha, at=then, certificate_serial="0a0b"))
-    owner.execute("UPDATE certificates SET status = 'revoked', revoked_at = now() - interval '2 days'")
+    revoke(since="2 days")
     journal.ship(accounting(alpha, "Start", at=then + SECOND, Class=encode_class(then)))
     assert sent_disconnects(owner) == [("certificate-revoked", "disconnect", "0a0b", "queued")]
 
 
-def test_device_text_is_not_a_serial_number_or_class(owner, alpha, journal):
-    add_certificate(owner, alpha, add_authority(owner, alpha), bytes.fromhex(SERIAL), status="valid")
-    owner.execute("UPDATE certificates SET status = 'revoked', revoked_at = now()")
+def test_device_text_is_not_a_serial_number_or_class(owner, alpha, reports, journal, revoke):
+    revoke()
     journal.ship(auth(alpha, at=AT - SECOND, certificate_serial="zz"))
-    for number, told in enumerate(
-        ("", "0x41", "0x41zzzzzzzzzzzzzzzz", encode_class(AT - SECOND), encode_class((1 << 62) - 1))
-    ):
-        journal.ship(accounting(alpha, "Start", session=f"s{number}", Class=told))
+    classes = ("", "0x41", "0x41zzzzzzzzzzzzzzzz", encode_class(AT - SECOND), encode_class((1 << 62) - 1))
+    journal.ship(*(reports.start(session=f"s{number}", Class=told) for number, told in enumerate(classes)))
     assert sent_disconnects(owner) == []
 
 

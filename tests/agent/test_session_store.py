@@ -1,6 +1,7 @@
-"""Stored TLS sessions: deleted by age or size, with an alarm if deletion is not enough."""
+"""Stored TLS sessions: deleted by age or size, with an alarm if deletion is not enough. Their folder is private."""
 
 import os
+import shutil
 import subprocess
 import time
 
@@ -107,3 +108,33 @@ def test_nearly_full_store_raises_an_alarm_and_is_limited(tmp_path):
         assert alarms.standing() == []
     finally:
         subprocess.run(["umount", paths.sessions], check=True)
+
+
+@pytest.fixture
+def cell_paths(tmp_path):
+    """Paths whose sessions lie below a world-writable folder, as in production."""
+    paths = CellPaths(tmp_path / "cell")
+    yield paths
+    if paths.sessions.is_symlink():
+        paths.sessions.unlink()
+    shutil.rmtree(paths.sessions, ignore_errors=True)
+
+
+def test_folder_is_created_private_and_reused(cell_paths):
+    for _ in range(2):
+        cell_paths.prepare()
+        assert cell_paths.sessions.stat().st_mode & 0o777 == 0o700
+
+
+def test_symlink_in_place_of_the_folder_is_rejected(cell_paths, tmp_path):
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    cell_paths.sessions.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PermissionError, match="Remove this"):
+        cell_paths.prepare()
+
+
+def test_folder_accessible_to_others_is_rejected(cell_paths):
+    cell_paths.sessions.mkdir()
+    cell_paths.sessions.chmod(0o750)
+    with pytest.raises(PermissionError, match="Remove this"):
+        cell_paths.prepare()

@@ -17,6 +17,7 @@ from nac.kit.errors import CellTaken, Unavailable
 from radius.agent.shipping.streams import AccountingStream, AuthStream
 from tests.agent.journal_records import AT, SECOND, accounting, auth, certificate_sent, drain
 from tests.agent.shipping_process import ship_until_killed
+from tests.agent.stored_rows import count
 from tests.forked_processes import forked
 from tests.polling import PATIENCE_SECONDS, until
 from worker.jobs.logs import create_partitions
@@ -24,42 +25,32 @@ from worker.jobs.logs import create_partitions
 pytestmark = pytest.mark.early
 
 
-def count(owner, table):
-    return owner.execute(psycopg.sql.SQL("SELECT count(*) FROM {}").format(psycopg.sql.Identifier(table))).fetchone()[0]
-
-
 def test_auth_record_becomes_a_row(owner, alpha, journal, platform):
     site, nas, policy = (f"00000000-0000-4000-8000-{number:012}" for number in range(3))
     journal.ship(
         auth(alpha, site_id=site, nas_id=nas, policy_id=policy, at=AT + 123_457, identity="tab\there \\N 'quoted' ü\n")
     )
-    row = owner.execute(
-        "SELECT extract(epoch FROM at)::numeric, tenant_id, cell_id, site_id::text, nas_id::text, host(nas_address), "
-        "nas_identifier, nas_port, mac::text, identity, method, permitted, reason, detail, rule_id, policy_id::text, "
-        "policy_version, vlan, reply, request, module_microseconds, suppressed FROM auth_log"
-    ).fetchall()
-    assert len(row) == 1
-    assert float(row[0][0]) == pytest.approx((AT + 123_457) / 1e6, abs=1e-6)
-    assert row[0][1:] == (
-        alpha.id,
-        platform.cell_id,
-        site,
-        nas,
-        "192.0.2.7",
-        "switch-1",
-        "1/0/3",
-        "aa:bb:cc:dd:ee:ff",
-        "tab\there \\N 'quoted' ü\n",
-        "mab",
-        True,
-        "rule-permitted",
-        "",
-        "r1",
-        policy,
-        3,
-        "20",
-        [["Tunnel-Type:1", ":=", "VLAN"]],
-        {
+    columns = {
+        "(extract(epoch FROM at) * 1000000)::bigint": AT + 123_457,
+        "tenant_id": alpha.id,
+        "cell_id": platform.cell_id,
+        "site_id::text": site,
+        "nas_id::text": nas,
+        "host(nas_address)": "192.0.2.7",
+        "nas_identifier": "switch-1",
+        "nas_port": "1/0/3",
+        "mac::text": "aa:bb:cc:dd:ee:ff",
+        "identity": "tab\there \\N 'quoted' ü\n",
+        "method": "mab",
+        "permitted": True,
+        "reason": "rule-permitted",
+        "detail": "",
+        "rule_id": "r1",
+        "policy_id::text": policy,
+        "policy_version": 3,
+        "vlan": "20",
+        "reply": [["Tunnel-Type:1", ":=", "VLAN"]],
+        "request": {
             "radius.NAS-Port": ["3"],
             "mac": ["aabbccddeeff"],
             "mac.random": [True],
@@ -67,9 +58,11 @@ def test_auth_record_becomes_a_row(owner, alpha, journal, platform):
             "nas.address": ["192.0.2.7"],
             "endpoint.known": [True],
         },
-        40,
-        0,
-    )
+        "module_microseconds": 40,
+        "suppressed": 0,
+    }
+    rows = owner.execute(f"SELECT {', '.join(columns)} FROM auth_log").fetchall()
+    assert rows == [tuple(columns.values())]
 
 
 def test_verdict_and_mode_are_in_the_log(owner, alpha, journal):
@@ -157,13 +150,6 @@ def waiting(owner):
     ).fetchone()[0]
 
 
-def test_shipped_record_is_not_shipped_again(owner, alpha, journal):
-    journal.ship(*(auth(alpha, at=AT + n) for n in range(10)))
-    journal.ship()
-    drain(journal.shipper(AuthStream()))
-    assert count(owner, "auth_log") == 10
-
-
 def test_position_stored_by_another_wins(owner, alpha, journal):
     """This happens after a commit whose acknowledgement was lost."""
     journal.ship(auth(alpha))
@@ -222,30 +208,6 @@ def test_certificate_is_found_by_its_name(owner, alpha, journal, facts, key):
     assert owner.execute("SELECT common_name_key FROM auth_log").fetchone() == (key,)
 
 
-def sighted(owner):
-    return owner.execute(
-        "SELECT mac::text, (extract(epoch FROM last_seen_at) * 1000000)::bigint, permitted "
-        "FROM endpoint_sightings ORDER BY mac"
-    ).fetchall()
-
-
-def test_sighting_is_written_once_a_minute_or_on_a_new_verdict(owner, alpha, journal):
-    journal.ship(auth(alpha))
-    journal.ship(auth(alpha, at=AT + 30 * SECOND))
-    assert sighted(owner) == [("aa:bb:cc:dd:ee:ff", AT, True)]
-    journal.ship(auth(alpha, at=AT + 61 * SECOND))
-    assert sighted(owner) == [("aa:bb:cc:dd:ee:ff", AT + 61 * SECOND, True)]
-    journal.ship(auth(alpha, at=AT + 62 * SECOND, permitted=False))
-    assert sighted(owner) == [("aa:bb:cc:dd:ee:ff", AT + 62 * SECOND, False)]
-
-
-def test_late_sighting_does_not_lower_the_last_seen_time(owner, alpha, journal):
-    journal.ship(auth(alpha, at=AT + 600 * SECOND))
-    drain(journal.shipper(AuthStream()))
-    journal.ship(auth(alpha, at=AT, permitted=False))
-    assert sighted(owner) == [("aa:bb:cc:dd:ee:ff", AT + 600 * SECOND, True)]
-
-
 def abandoned_conversations(owner):
     return owner.execute(
         "SELECT identity, (extract(epoch FROM at) * 1000000)::bigint, method, permitted FROM auth_log "
@@ -254,23 +216,15 @@ def abandoned_conversations(owner):
 
 
 def test_unfinished_conversation_is_abandoned_after_30_seconds(owner, alpha, journal):
-    journal.ship(certificate_sent(alpha, "c1"))
-    journal.clock.now = AT + 29 * SECOND
-    journal.ship()
-    assert abandoned_conversations(owner) == []
-    journal.clock.now = AT + 30 * SECOND
-    journal.ship()
-    assert abandoned_conversations(owner) == [("anna", AT + 30 * SECOND, "eap-tls", False)]
-    journal.clock.now = AT + 300 * SECOND
-    journal.ship()
-    assert len(abandoned_conversations(owner)) == 1
-
-
-def test_abandoned_conversation_is_reported_by_its_kind(owner, alpha, journal):
-    journal.ship(msgspec.structs.replace(certificate_sent(alpha, "c1"), method="peap"))
-    journal.clock.now = AT + 30 * SECOND
-    journal.ship()
-    assert abandoned_conversations(owner) == [("anna", AT + 30 * SECOND, "peap", False)]
+    journal.ship(
+        certificate_sent(alpha, "c1"),
+        msgspec.structs.replace(certificate_sent(alpha, "c2", at=AT + SECOND, identity="bert"), method="peap"),
+    )
+    anna, bert = ("anna", AT + 30 * SECOND, "eap-tls", False), ("bert", AT + 31 * SECOND, "peap", False)
+    for seconds, rows in ((29, []), (30, [anna]), (31, [anna, bert]), (300, [anna, bert])):
+        journal.clock.now = AT + seconds * SECOND
+        journal.ship()
+        assert abandoned_conversations(owner) == rows
 
 
 def test_finished_conversation_is_not_abandoned(owner, alpha, journal):

@@ -1,6 +1,5 @@
 """New authorities and server certificates in a running cell, as eapol_test sees them. radiusd does not restart."""
 
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -12,24 +11,26 @@ import pytest
 from cryptography import x509
 from sqlalchemy import Engine
 
-from cli.demo.tools import network_block, read_eapol_result, tls_supplicant
 from nac.certificates import profiles, rollover, server_renewal
 from nac.certificates.service import build_pem_files, issue_client, issue_server, require_authority
 from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope
 from pki.bundles import certificates_pem
 from radius.agent.replica import sync
-from tests.agent.cell_process import RunningCell, RunningTenant, running_cell, running_tenant
+from tests.agent.cell_process import (
+    RunningCell,
+    RunningTenant,
+    run_eapol_test,
+    running_cell,
+    running_tenant,
+    server_name,
+)
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Cluster, Database, Engines
 
 pytestmark = pytest.mark.early
 
 _numbers = count(1)
-
-
-def server_name(tenant: RunningTenant) -> str:
-    return f"radius.{tenant.slug}.admit.example"
 
 
 @dataclass(frozen=True)
@@ -42,31 +43,8 @@ class Device:
 
         Returns whether the device was admitted, and the server's serial numbers (hex), leaf first.
         """
-        supplicant = tls_supplicant(
-            identity="laptop",
-            trusted=trusts or self.folder / "ca",
-            certificate=self.folder / "cert",
-            key=self.folder / "key",
-            server_name=server_name(tenant),
-        )
-        (self.folder / "eapol.conf").write_text(network_block(supplicant))
-        shown = self.folder / "shown.pem"
-        shown.write_bytes(b"")
-        server = tenant.server
-        done = subprocess.run(
-            [
-                *("eapol_test", "-c", str(self.folder / "eapol.conf"), "-a", server.host, "-p", str(server.auth_port)),
-                *("-s", server.secret, "-t", "10", "-o", str(shown)),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-        # eapol_test prints the certificates in verification order, from the root to the leaf.
-        pem = shown.read_bytes()
-        seen = reversed(x509.load_pem_x509_certificates(pem) if pem else [])
-        return read_eapol_result(done.stdout, 0).success, [f"{one.serial_number:032x}" for one in seen]
+        admitted, shown = run_eapol_test(tenant, self.folder, "laptop", trusted=trusts)
+        return admitted, [f"{one.serial_number:032x}" for one in shown]
 
 
 class Alpha:

@@ -26,6 +26,33 @@ from tests.factories.tenancy import make_cell
 from tests.polling import until
 from tests.postgres import Database
 
+DENY = {"verdict": "deny"}
+
+
+def endpoint(replica, tenant, mac):
+    with replica.view as view:
+        return view.endpoint(tenant.number, mac)
+
+
+def site(replica, tenant, site_id):
+    with replica.view as view:
+        return view.site(tenant.number, str(site_id))
+
+
+def policy_version(replica, tenant, policy_id):
+    with replica.view as view:
+        policy = view.policy(tenant.number, str(policy_id))
+        return policy and policy.version
+
+
+def leave_cell(owner, tenant):
+    owner.execute("UPDATE slots SET tenant_id = NULL, status = 'retired' WHERE tenant_id = %s", (tenant.id,))
+
+
+def reload_everything(owner, replica):
+    owner.execute("UPDATE cells SET replica_position = NULL")
+    return replica.catch_up()
+
 
 def test_empty_replica_loads_everything_of_its_tenants(owner, alpha, replica):
     policy_id = add_policy(owner, alpha)
@@ -77,16 +104,33 @@ def test_latest_valid_server_certificate_is_presented(owner, alpha, replica):
         assert presented_serial() == then
 
 
-def test_tenant_methods_are_in_its_slot(owner, alpha, replica):
-    replica.catch_up()
+@pytest.mark.parametrize(
+    ("change", "fields"),
+    [
+        (
+            "methods = '{mab,eap-tls}', tls_versions = '{1.3}'",
+            {"methods": ("mab", "eap-tls"), "tls_versions": ("1.3",)},
+        ),
+        ("realms = '{corp,corp.example}'", {"realms": ("corp", "corp.example")}),
+        (
+            "trusts_external = true, status_failure = 'hard'",
+            {"own_authorities_only": False, "status_required": True},
+        ),
+        ("status = 'suspended'", {"status": "suspended"}),
+        ("status = 'deleting'", {"status": "suspended"}),
+    ],
+)
+def test_settings_of_the_tenant_are_in_its_slot(owner, alpha, replica, change, fields):
+    before = replica.catch_up().slots()[alpha.slot]
+    assert not {name: getattr(before, name) for name in fields}.items() & fields.items()
     told = []
     replica.sync.on_configuration = lambda: told.append(True)
-    owner.execute("UPDATE tenants SET methods = '{mab,eap-tls}', tls_versions = '{1.3}' WHERE id = %s", (alpha.id,))
-    replica.catch_up()
-    with replica.view as view:
-        slot = view.slot(alpha.slot)
-    assert (slot.methods, slot.tls_versions) == (("mab", "eap-tls"), ("1.3",))
+    owner.execute(f"UPDATE tenants SET {change} WHERE id = %s", (alpha.id,))
+    found = replica.catch_up().slots()[alpha.slot]
+    assert {name: getattr(found, name) for name in fields} == fields
     assert told == [True]
+    owner.execute("UPDATE tenants SET status = 'active' WHERE id = %s", (alpha.id,))
+    assert replica.catch_up().slots()[alpha.slot].status == "active"
 
 
 def test_caught_up_replica_reports_its_position(owner, alpha, replica, platform):
@@ -100,21 +144,18 @@ def test_caught_up_replica_reports_its_position(owner, alpha, replica, platform)
 
 
 def test_commits_out_of_start_order_are_all_applied(owner, database: Database, alpha, replica):
+    macs = [f"00000000000{number}" for number in (1, 2, 3)]
     replica.catch_up()
     with psycopg.connect(database.owner_url) as slow:
-        add_endpoint(slow, alpha, "000000000001")
-        add_endpoint(owner, alpha, "000000000002")
+        add_endpoint(slow, alpha, macs[0])
+        add_endpoint(owner, alpha, macs[1])
         replica.catch_up()
-        with replica.view as view:
-            assert view.endpoint(alpha.number, "000000000001") is None
-            assert view.endpoint(alpha.number, "000000000002") is not None
-        add_endpoint(owner, alpha, "000000000003")
+        assert [bool(endpoint(replica, alpha, mac)) for mac in macs[:2]] == [False, True]
+        add_endpoint(owner, alpha, macs[2])
         replica.catch_up()
         slow.commit()
     replica.catch_up()
-    with replica.view as view:
-        assert view.endpoint(alpha.number, "000000000001") is not None
-        assert view.endpoint(alpha.number, "000000000003") is not None
+    assert all(endpoint(replica, alpha, mac) for mac in macs)
     assert replica.sync.counters["full_loads"] == 1
 
 
@@ -135,42 +176,40 @@ def test_incremental_sync_equals_a_full_load(owner, make, replica, fresh_replica
     policies = {tenant.number: add_policy(owner, tenant) for tenant in tenants}
     replica.catch_up()
 
+    def change_rows(statement, tenant, column="tenant_id", value=None):
+        owner.execute(f"{statement} WHERE tenant_id = %s AND {column} = %s", (tenant.id, value or tenant.id))
+
     def change(step):
         tenant = dice.choice(tenants)
         mac, number = f"{dice.randrange(30):012x}", tenant.number
         serial = bytes([dice.randrange(1, 20)])
         match dice.randrange(12):
             case 0 | 1:
-                owner.execute("DELETE FROM endpoints WHERE tenant_id = %s AND mac = %s", (tenant.id, mac))
+                change_rows("DELETE FROM endpoints", tenant, "mac", mac)
                 add_endpoint(owner, tenant, mac, name=f"n{step}", groups=dice.sample(["a", "b", "c"], 2))
             case 2:
-                owner.execute("DELETE FROM endpoints WHERE tenant_id = %s AND mac = %s", (tenant.id, mac))
+                change_rows("DELETE FROM endpoints", tenant, "mac", mac)
             case 3:
-                owner.execute(
-                    "UPDATE endpoints SET status = 'blocked' WHERE tenant_id = %s AND mac = %s", (tenant.id, mac)
-                )
+                change_rows("UPDATE endpoints SET status = 'blocked'", tenant, "mac", mac)
             case 4:
-                owner.execute(
-                    "UPDATE endpoints SET mac = mac | '100000000000'::macaddr WHERE tenant_id = %s AND mac = %s",
-                    (tenant.id, mac),
-                )
+                change_rows("UPDATE endpoints SET mac = mac | '100000000000'::macaddr", tenant, "mac", mac)
             case 5:
-                owner.execute("DELETE FROM nases WHERE tenant_id = %s AND identifier = %s", (tenant.id, mac))
+                change_rows("DELETE FROM nases", tenant, "identifier", mac)
                 add_nas(owner, tenant, sites[number], identifier=mac)
             case 6:
-                owner.execute("UPDATE nases SET identifier = identifier || 'x' WHERE tenant_id = %s", (tenant.id,))
+                change_rows("UPDATE nases SET identifier = identifier || 'x'", tenant)
             case 7:
-                owner.execute("DELETE FROM certificates WHERE tenant_id = %s AND serial = %s", (tenant.id, serial))
+                change_rows("DELETE FROM certificates", tenant, "serial", serial)
                 profile = dice.choice(["eap-server", "eap-client-user"])
                 add_certificate(owner, tenant, authorities[number], serial, profile=profile)
             case 8:
-                owner.execute("UPDATE certificates SET status = 'revoked' WHERE tenant_id = %s", (tenant.id,))
+                change_rows("UPDATE certificates SET status = 'revoked'", tenant)
             case 9:
                 publish(owner, tenant, policies[number], step + 2, GOOD)
             case 10:
-                owner.execute("DELETE FROM endpoint_groups WHERE tenant_id = %s AND name = 'a'", (tenant.id,))
+                change_rows("DELETE FROM endpoint_groups", tenant, "name", "a")
             case 11:
-                owner.execute("DELETE FROM users WHERE tenant_id = %s AND name = 'anna'", (tenant.id,))
+                change_rows("DELETE FROM users", tenant, "name", "anna")
                 add_user(owner, tenant, "anna")
 
     for step in range(150):
@@ -182,18 +221,16 @@ def test_incremental_sync_equals_a_full_load(owner, make, replica, fresh_replica
     assert replica.everything == fresh_replica().everything
 
 
-def test_existing_rows_of_a_new_tenant_are_loaded(owner, alpha, replica, platform, make):
+def test_existing_rows_of_a_new_tenant_are_loaded(owner, alpha, replica):
     replica.catch_up()
     owner.execute("UPDATE slots SET tenant_id = NULL, status = 'free' WHERE tenant_id = %s", (alpha.id,))
     add_endpoint(owner, alpha, "000000000001")
     replica.catch_up()
-    assert replica.slots() == {}
-    assert replica.everything["endpoints"] == {}
+    assert (replica.slots(), replica.everything["endpoints"]) == ({}, {})
     owner.execute("UPDATE slots SET tenant_id = %s, status = 'assigned' WHERE number = 3", (alpha.id,))
     replica.catch_up()
     assert set(replica.slots()) == {3}
-    with replica.view as view:
-        assert view.endpoint(alpha.number, "000000000001") is not None
+    assert endpoint(replica, alpha, "000000000001") is not None
     assert replica.sync.counters["full_loads"] == 1
 
 
@@ -203,112 +240,75 @@ def test_all_rows_of_a_tenant_that_left_are_removed(owner, make, replica):
         add_endpoint(owner, tenant, "000000000001")
         add_authority(owner, tenant, subject="/CN=Shared", kind="external")
     replica.catch_up()
-    owner.execute("UPDATE slots SET tenant_id = NULL, status = 'retired' WHERE tenant_id = %s", (alpha.id,))
+    leave_cell(owner, alpha)
     replica.catch_up()
     assert set(replica.slots()) == {bravo.slot}
+    assert endpoint(replica, alpha, "000000000001") is None
+    assert endpoint(replica, bravo, "000000000001") is not None
     with replica.view as view:
-        assert view.endpoint(alpha.number, "000000000001") is None
-        assert view.endpoint(bravo.number, "000000000001") is not None
         assert view.authority("/CN=Shared") == AuthorityRecord(((bravo.number, False),))
 
 
-def test_suspended_tenant_is_suspended_in_the_replica(owner, alpha, replica):
-    replica.catch_up()
-    for status, expected in (("suspended", "suspended"), ("active", "active"), ("deleting", "suspended")):
-        owner.execute("UPDATE tenants SET status = %s WHERE id = %s", (status, alpha.id))
-        replica.catch_up()
-        assert replica.slots()[alpha.slot].status == expected
-
-
-def test_invalid_policy_keeps_the_previous_one_with_an_alarm(owner, alpha, replica, fresh_replica):
+@pytest.mark.parametrize("bad", [BAD, "none"])
+def test_invalid_policy_keeps_the_previous_one_with_an_alarm(owner, alpha, replica, fresh_replica, bad):
     policy_id = add_policy(owner, alpha)
     replica.catch_up()
-    publish(owner, alpha, policy_id, 2, BAD)
-    for _ in range(2):
-        replica.catch_up()
-        with replica.view as view:
-            assert view.policy(alpha.number, str(policy_id)).version == 1
+    publish(owner, alpha, policy_id, 2, bad)
+    for catch_up in (replica.catch_up, lambda: reload_everything(owner, replica)):
+        catch_up()
+        assert policy_version(replica, alpha, policy_id) == 1
         assert replica.alarm_codes == {f"policy-refused-{policy_id}"}
-        # The second run reloads everything.
-        owner.execute("UPDATE cells SET replica_position = NULL")
     assert replica.sync.counters["full_loads"] == 2
     publish(owner, alpha, policy_id, 3, GOOD)
     replica.catch_up()
-    with replica.view as view:
-        assert view.policy(alpha.number, str(policy_id)).version == 3
+    assert policy_version(replica, alpha, policy_id) == 3
     assert replica.alarm_codes == set()
-    publish(owner, alpha, policy_id, 4, BAD)
-    with fresh_replica().view as view:
-        assert view.policy(alpha.number, str(policy_id)) is None
+    publish(owner, alpha, policy_id, 4, bad)
+    assert policy_version(fresh_replica(), alpha, policy_id) is None
 
 
 def test_policy_tests_are_not_mirrored(owner, alpha, replica):
     test = {"name": "t", "request": {}, "expect": {"verdict": "permit"}}
     policy_id = add_policy(owner, alpha, GOOD | {"tests": [test]})
-    replica.catch_up()
-    with replica.view as view:
+    with replica.catch_up().view as view:
         assert json.loads(view.policy(alpha.number, str(policy_id)).document) == GOOD
-    # A missing document does not affect other policies.
-    publish(owner, alpha, policy_id, 2, "none")
-    replica.catch_up()
-    assert replica.alarm_codes == {f"policy-refused-{policy_id}"}
-
-
-def test_site_mode_is_mirrored_and_updated(owner, alpha, replica):
-    site_id = add_site(owner, alpha, monitor=True)
-    replica.catch_up()
-    with replica.view as view:
-        assert (view.site(alpha.number, str(site_id)).monitor, view.site(alpha.number, str(site_id)).fallback) == (
-            True,
-            b"",
-        )
-    owner.execute("UPDATE sites SET monitor = false WHERE id = %s", (site_id,))
-    replica.catch_up()
-    with replica.view as view:
-        assert view.site(alpha.number, str(site_id)).monitor is False
-
-
-def test_invalid_site_fallback_keeps_the_site_unchanged(owner, alpha, replica):
-    site_id = add_site(owner, alpha)
-    replica.catch_up()
-    owner.execute("UPDATE sites SET name = 'New', fallback = '{\"verdict\": \"maybe\"}' WHERE id = %s", (site_id,))
-    replica.catch_up()
-    with replica.view as view:
-        assert view.site(alpha.number, str(site_id)).name == "Branch"
-    assert replica.alarm_codes == {f"site-refused-{site_id}"}
-    owner.execute("DELETE FROM sites WHERE id = %s", (site_id,))
-    assert replica.catch_up().alarm_codes == set()
-
-
-def test_unknown_time_zone_keeps_the_site_unchanged(owner, alpha, replica):
-    site_id = add_site(owner, alpha)
-    owner.execute("UPDATE sites SET time_zone = 'Europe/Berlin' WHERE id = %s", (site_id,))
-    replica.catch_up()
-    owner.execute("UPDATE sites SET name = 'New', time_zone = 'Mars/Base' WHERE id = %s", (site_id,))
-    replica.catch_up()
-    with replica.view as view:
-        site = view.site(alpha.number, str(site_id))
-    assert (site.name, site.time_zone) == ("Branch", "Europe/Berlin")
-    assert replica.alarm_codes == {f"site-refused-{site_id}"}
 
 
 def test_published_version_with_a_dead_rule_still_decides(owner, alpha, replica):
     """A release without that check may have published the version."""
     rules = [
-        {
-            "id": name,
-            "name": name,
-            "when": {"attribute": "ssid", "operator": how, "value": "x"},
-            "then": {"verdict": "deny"},
-        }
-        for name, how in (("wide", "starts_with"), ("narrow", "equals"))
+        {"id": how, "name": how, "when": {"attribute": "ssid", "operator": how, "value": "x"}, "then": DENY}
+        for how in ("starts_with", "equals")
     ]
     policy_id = add_policy(owner, alpha)
     publish(owner, alpha, policy_id, 2, {"rules": rules})
     replica.catch_up()
-    with replica.view as view:
-        assert view.policy(alpha.number, str(policy_id)).version == 2
+    assert policy_version(replica, alpha, policy_id) == 2
     assert replica.alarm_codes == set()
+
+
+def test_site_mode_is_mirrored_and_updated(owner, alpha, replica):
+    site_id = add_site(owner, alpha, monitor=True)
+    found = site(replica.catch_up(), alpha, site_id)
+    assert (found.monitor, found.fallback) == (True, b"")
+    owner.execute("UPDATE sites SET monitor = false WHERE id = %s", (site_id,))
+    assert site(replica.catch_up(), alpha, site_id).monitor is False
+
+
+@pytest.mark.parametrize(
+    ("column", "good", "bad"),
+    [("fallback", '{"verdict": "permit"}', '{"verdict": "maybe"}'), ("time_zone", "Europe/Berlin", "Mars/Base")],
+)
+def test_invalid_setting_keeps_the_site_unchanged(owner, alpha, replica, column, good, bad):
+    site_id = add_site(owner, alpha)
+    owner.execute(f"UPDATE sites SET {column} = %s WHERE id = %s", (good, site_id))
+    before = site(replica.catch_up(), alpha, site_id)
+    assert good in (before.fallback.decode(), before.time_zone)
+    owner.execute(f"UPDATE sites SET name = 'New', {column} = %s WHERE id = %s", (bad, site_id))
+    assert site(replica.catch_up(), alpha, site_id) == before
+    assert replica.alarm_codes == {f"site-refused-{site_id}"}
+    owner.execute("DELETE FROM sites WHERE id = %s", (site_id,))
+    assert replica.catch_up().alarm_codes == set()
 
 
 def test_row_alarms_are_cleared_with_their_tenant(owner, alpha, make, replica):
@@ -317,14 +317,12 @@ def test_row_alarms_are_cleared_with_their_tenant(owner, alpha, make, replica):
     owner.execute('UPDATE sites SET fallback = \'{"verdict": "maybe"}\'')
     replica.catch_up()
     assert len([code for code in replica.alarm_codes if code.startswith("site-refused-")]) == 4
-    owner.execute("UPDATE slots SET tenant_id = NULL, status = 'retired' WHERE tenant_id = %s", (alpha.id,))
+    leave_cell(owner, alpha)
     replica.catch_up()
     assert f"site-refused-{sites[alpha.number]}" not in replica.alarm_codes
     assert f"site-refused-{sites[bravo.number]}" in replica.alarm_codes
     # The replica reloads everything and reports existing errors again, once.
-    owner.execute("UPDATE cells SET replica_position = NULL")
-    replica.catch_up()
-    assert len(replica.alarm_codes) == 2
+    assert len(reload_everything(owner, replica).alarm_codes) == 2
 
 
 def test_restart_continues_at_its_position(owner, alpha, platform, cell_engine, tmp_path):
@@ -335,8 +333,7 @@ def test_restart_continues_at_its_position(owner, alpha, platform, cell_engine, 
     assert second.sync.complete
     second.catch_up()
     assert second.sync.counters == {"changes": 1}
-    with second.view as view:
-        assert view.endpoint(alpha.number, "000000000001") is not None
+    assert endpoint(second, alpha, "000000000001") is not None
     second.writer.close()
 
 
@@ -431,17 +428,13 @@ def test_running_sync_survives_a_database_outage(owner, database: Database, alph
     try:
         until(lambda: replicas and replicas[0].sync.complete, "all is there")
 
-        def decides(mac):
-            with replicas[0].view as view:
-                return view.endpoint(alpha.number, mac) is not None
-
         add_endpoint(owner, alpha, "000000000001")
-        until(lambda: decides("000000000001"), "the endpoint")
+        until(lambda: endpoint(replicas[0], alpha, "000000000001"), "the endpoint")
         with psycopg.connect(database.superuser_url, autocommit=True) as superuser:
             superuser.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'admit_cell'")
         until(lambda: "replica-sync" in replicas[0].alarm_codes, "an alarm")
         add_endpoint(owner, alpha, "000000000002")
-        until(lambda: decides("000000000002"), "another endpoint")
+        until(lambda: endpoint(replicas[0], alpha, "000000000002"), "another endpoint")
         until(lambda: replicas[0].alarm_codes == set(), "no alarm")
     finally:
         stop.set()

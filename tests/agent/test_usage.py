@@ -171,8 +171,3 @@ def test_first_of_several_session_ids_counts():
     pairs = tuple(("Acct-Session-Id", f"{number:02}" + "x" * 251) for number in range(16))
     usage = parse_accounting(AccountingRecord(AT, 1, "t", "", "", "192.0.2.1", pairs))
     assert (usage.session_id, usage.faults) == ("00" + "x" * 251, ("session-id-repeated",))
-
-
-def test_session_longer_than_ten_years_is_an_invalid_counter():
-    assert read(Acct_Session_Time="4294967295").session_seconds is None
-    assert read(Acct_Session_Time="86400").session_seconds == 86_400

@@ -174,7 +174,6 @@ def test_environment_has_no_database_address(paths, port, monkeypatch):
 
 
 def test_endless_report_counts_as_an_exited_verifier(paths, port, monkeypatch, tmp_path):
-    """The agent ends the verifier and continues with a new one."""
     alarms = Alarms()
     broken = tmp_path / "broken"
     broken.write_text('#!/bin/sh\nprintf \'{"counters": {"acc\'\n')

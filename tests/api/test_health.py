@@ -1,3 +1,5 @@
+"""Probes of the API process, and the form of its errors."""
+
 import os
 import signal
 from collections.abc import Iterator
@@ -51,14 +53,14 @@ def client(app: FastAPI) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_responding_process_is_reported_live(client: httpx.Client):
-    reply = client.get("/healthz")
-    assert (reply.status_code, reply.json()) == (200, {"status": "alive"})
-
-
-def test_migrated_database_is_ready(client: httpx.Client):
-    reply = client.get("/readyz")
-    assert (reply.status_code, reply.json()) == (200, {"status": "ready", "redis": "answers"})
+def test_running_process_is_live_and_ready(client: httpx.Client) -> None:
+    for path, told in (("/healthz", {"status": "alive"}), ("/readyz", {"status": "ready", "redis": "answers"})):
+        got, head = client.get(path), client.head(path)
+        assert (got.status_code, got.json()) == (200, told)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == got.headers["content-length"]
+        # The client would read a body as the next response.
+        assert client.get(path).json() == told
 
 
 def test_exhausted_connections_do_not_affect_readiness(app: FastAPI, client: httpx.Client) -> None:
@@ -72,7 +74,7 @@ def test_exhausted_connections_do_not_affect_readiness(app: FastAPI, client: htt
         assert client.get("/readyz").status_code == 200
 
 
-def test_probes_during_a_redis_hang_do_not_block(client: httpx.Client, redis_server: RedisServer) -> None:
+def test_redis_hang_and_outage_are_reported_but_still_ready(client: httpx.Client, redis_server: RedisServer) -> None:
     client.get("/readyz")
     os.kill(redis_server.pid, signal.SIGSTOP)
     try:
@@ -80,13 +82,9 @@ def test_probes_during_a_redis_hang_do_not_block(client: httpx.Client, redis_ser
             answers = list(clients.map(lambda _: client.get("/readyz"), range(40)))
     finally:
         os.kill(redis_server.pid, signal.SIGCONT)
-    assert {(each.status_code, each.json().get("redis")) for each in answers} == {(200, "does not answer")}
-
-
-def test_redis_outage_is_reported_but_still_ready(client: httpx.Client, redis_server: RedisServer):
     redis_server.stop()
-    reply = client.get("/readyz")
-    assert (reply.status_code, reply.json()["redis"]) == (200, "does not answer")
+    answers.append(client.get("/readyz"))
+    assert {(each.status_code, each.json().get("redis")) for each in answers} == {(200, "does not answer")}
     redis_server.start()
     assert client.get("/readyz").json()["redis"] == "answers"
 
@@ -117,44 +115,22 @@ def test_other_schema_version_is_not_ready(client: httpx.Client, database: Datab
     assert reply.json()["remedy"]
 
 
-def test_unknown_path_returns_a_problem(client: httpx.Client):
+def test_unknown_path_returns_a_problem(client: httpx.Client) -> None:
     reply = client.get("/nothing/here")
     assert reply.headers["content-type"] == "application/problem+json"
-    assert reply.json() == {
-        "type": "about:blank",
-        "title": "Not Found",
-        "status": 404,
-        "detail": "This path does not exist.",
-        "code": "not-found",
-        "remedy": "Check the spelling of the path, and remove a trailing slash.",
-    }
+    told = {"title": "Not Found", "status": 404, "detail": "This path does not exist.", "code": "not-found"}
+    remedy = "Check the spelling of the path, and remove a trailing slash."
+    assert reply.json() == {"type": "about:blank", "remedy": remedy, **told}
+    # A trailing slash does not redirect, in particular not to the host name in the request.
+    assert client.get("/healthz/", headers={"Host": "elsewhere.example"}).json() == reply.json()
 
 
-def test_trailing_slash_does_not_redirect(client: httpx.Client):
-    """In particular not to the host name in the request."""
-    reply = client.get("/healthz/", headers={"Host": "elsewhere.example"})
-    assert (reply.status_code, reply.json()["code"]) == (404, "not-found")
-
-
-def test_wrong_method_returns_a_problem_with_allow(client: httpx.Client):
-    reply = client.post("/healthz")
-    assert (reply.status_code, reply.headers["allow"]) == (405, "GET, HEAD")
-    assert reply.json()["code"] == "method-not-allowed"
-
-
-def test_wrong_method_lists_the_methods_of_all_routes(app: FastAPI, client: httpx.Client):
+def test_wrong_method_returns_a_problem_with_allow(app: FastAPI, client: httpx.Client) -> None:
     app.get("/thing/{name}")(lambda name: name)
     app.delete("/thing/{name}")(lambda name: name)
-    assert client.post("/thing/a").headers["allow"] == "DELETE, GET"
-
-
-@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_head_returns_the_headers_of_get(client: httpx.Client, path: str):
-    got, head = client.get(path), client.head(path)
-    assert (head.status_code, head.content) == (got.status_code, b"")
-    assert head.headers["content-length"] == got.headers["content-length"]
-    # The client would read a body as the next response.
-    assert client.get(path).json() == got.json()
+    for path, methods in (("/healthz", "GET, HEAD"), ("/thing/a", "DELETE, GET")):
+        reply = client.post(path)
+        assert (reply.status_code, reply.headers["allow"], reply.json()["code"]) == (405, methods, "method-not-allowed")
 
 
 class Body(BaseModel):
@@ -168,15 +144,9 @@ def _raise(exc: Exception) -> None:
 def test_domain_errors_have_a_code_and_a_remedy(app: FastAPI, client: httpx.Client):
     app.get("/gone")(lambda: _raise(NotFound("Tenant 'x' does not exist.", place="slug", remedy="List them.")))
     app.get("/used")(lambda: _raise(InUse("Two sites use it.")))
-    assert client.get("/gone").json() == {
-        "type": "about:blank",
-        "title": "The object does not exist.",
-        "status": 404,
-        "detail": "Tenant 'x' does not exist.",
-        "code": "not-found",
-        "place": "slug",
-        "remedy": "List them.",
-    }
+    given = {"detail": "Tenant 'x' does not exist.", "place": "slug", "remedy": "List them."}
+    about = {"type": "about:blank", "title": "The object does not exist.", "status": 404, "code": "not-found"}
+    assert client.get("/gone").json() == about | given
     assert (client.get("/used").status_code, client.get("/used").json()["code"]) == (409, "in-use")
 
 

@@ -1,18 +1,28 @@
-"""The API as several processes, started with the supervisor's command."""
+"""HTTP processes: several of the API, started with the supervisor's command, and their listeners."""
 
+import http.client
 import os
 import signal
+import socket
 import subprocess
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 
+from api.public.__main__ import create_server
+from api.public.main import create_app
+from api.tcp_listeners import open_listeners
+from cli import health
 from cli.layout import Layout
 from cli.passwords import Passwords
 from cli.procfs import list_processes
 from cli.programs import list_programs
+from nac.kit.settings import Settings
+from tests.api.app_server import settings_of_public
 from tests.factories.certificates import write_master_key
 from tests.polling import until
 from tests.ports import free_row
@@ -68,3 +78,45 @@ def test_killed_process_restarts_while_others_serve(parent: tuple[int, str]) -> 
     assert _is_well(url.replace("127.0.0.1", "[::1]")), "over IPv6 as well"
     until(lambda: len(_serving(pid)) == 2 and killed not in _serving(pid), "two processes again")
     assert first & _serving(pid), "the other one went on"
+
+
+@pytest.fixture
+def settings(database: Database, tmp_path: Path) -> Settings:
+    settings = settings_of_public(database, tmp_path, ADMIT_LISTEN_ADDRESS="::")
+    return replace(settings, api_port=free_row(udp=0, tcp=4))
+
+
+def status_of(host: str, port: int) -> int:
+    connection = http.client.HTTPConnection(host, port, timeout=10)
+    connection.request("GET", "/healthz")
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def test_public_process_listens_on_both_families(settings: Settings) -> None:
+    listeners = open_listeners(settings.listen_address, settings.public_port)
+    server = create_server(create_app(settings), settings)
+    thread = threading.Thread(target=server.run, args=(listeners,))
+    thread.start()
+    try:
+        until(lambda: server.started, "it is started")
+        assert [status_of(host, settings.public_port) for host in ("127.0.0.1", "::1")] == [200, 200]
+        assert health._http("::", settings.public_port) == ""
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def test_same_address_is_bound_once(settings: Settings) -> None:
+    [listener] = open_listeners("127.0.0.1", settings.public_port)
+    with listener:
+        assert listener.getsockname() == ("127.0.0.1", settings.public_port)
+
+
+def test_taken_ipv4_port_ends_the_process(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SystemExit):
+            open_listeners("::", port)
+    assert f"cannot listen on 0.0.0.0, port {port}: " in caplog.text

@@ -34,11 +34,12 @@ STRANGE = {'é\u2028"\\': [1, 2.5, 10**30, None, True, {"deep": "x\ty"}], "": ""
 
 
 def test_each_owner_has_its_own_chain(log: Log) -> None:
-    for owner, target in ((log.alpha, "a"), (log.bravo, "b"), (log.msp, "m"), (log.platform, "p")):
+    owners = {"a": log.alpha, "b": log.bravo, "m": log.msp, "p": log.platform}
+    for target, owner in owners.items():
         log.write(owner, f"{target}1", f"{target}2", after=STRANGE)
     assert log.seal() == 8
     assert log.seal() == 0
-    for owner, target in ((log.alpha, "a"), (log.bravo, "b"), (log.msp, "m"), (log.platform, "p")):
+    for target, owner in owners.items():
         lines = log.export(owner)
         result = verify_export(lines)
         assert (result.findings, result.notes, result.chain) == ([], [], chain_name(owner))
@@ -104,9 +105,8 @@ def test_purged_tenant_leaves_all_chains_intact(log: Log) -> None:
     log.seal()
     for owner in (log.alpha, log.bravo):
         assert verify_export(log.export(owner)).findings == []
-    assert log.query("SELECT action FROM audit_log WHERE target = 'alpha' ORDER BY id DESC LIMIT 1") == [
-        ("tenant.purge",)
-    ]
+    last = log.query("SELECT action FROM audit_log WHERE target = 'alpha' ORDER BY id DESC LIMIT 1")
+    assert last == [("tenant.purge",)]
 
 
 def test_chains_are_isolated_by_owner(log: Log) -> None:
@@ -144,6 +144,11 @@ def test_documented_verifier_is_independent(log: Log, tmp_path: Path) -> None:
     lines = log.export(log.alpha)
     edited = next(place for place, line in enumerate(lines) if '\\"2\\"' in line)
     assert edited < len(lines) - 2, "one comes behind it"
+
+    def verify(*files: Path) -> subprocess.CompletedProcess[str]:
+        command = ["bash", "-euo", "pipefail", "-c", script[1], "verify", *files]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
     for name, content, told in (
         ("good", lines, ""),
         ("edited", [line.replace('\\"2\\"', '\\"3\\"') for line in lines], f"entry {edited} was changed\n"),
@@ -152,13 +157,7 @@ def test_documented_verifier_is_independent(log: Log, tmp_path: Path) -> None:
         ("signature", [*lines[:-1], lines[-1].replace('"signature": "', '"signature": "AAAA')], ""),
     ):
         (tmp_path / name).write_text("\n".join(content) + "\n")
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", script[1], "verify", tmp_path / name],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = verify(tmp_path / name)
         good = name == "good"
         assert (done.returncode == 0) == good, (name, done.stdout, done.stderr)
         assert (verify_export(content).findings == []) == good, name
@@ -169,8 +168,7 @@ def test_documented_verifier_is_independent(log: Log, tmp_path: Path) -> None:
     subject = Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
     other.write_bytes(Ed25519PrivateKey.generate().public_key().public_bytes(*subject))
     for key, is_known in ((kept, True), (other, False)):
-        command = ["bash", "-euo", "pipefail", "-c", script[1], "verify", tmp_path / "good", key]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = verify(tmp_path / "good", key)
         assert (done.returncode == 0) == is_known, (done.stdout, done.stderr)
         assert ("signed by another key" in done.stdout) != is_known
 
@@ -202,12 +200,9 @@ def test_verifier_handles_arbitrary_lines(value: object) -> None:
 
 
 def test_differences_are_reported_field_by_field() -> None:
-    assert list_differences({"a": 1, "b": {"c": 1, "d": 2}, "e": [1]}, {"a": 1, "b": {"c": 3}, "f": {"g": 1}}) == [
-        ("b.c", 1, 3),
-        ("b.d", 2, None),
-        ("e", [1], None),
-        ("f.g", None, 1),
-    ]
+    before, after = {"a": 1, "b": {"c": 1, "d": 2}, "e": [1]}, {"a": 1, "b": {"c": 3}, "f": {"g": 1}}
+    changed = [("b.c", 1, 3), ("b.d", 2, None), ("e", [1], None), ("f.g", None, 1)]
+    assert list_differences(before, after) == changed
     assert list_differences(None, None) == []
 
 

@@ -32,6 +32,11 @@ def _position_of(log: Log, target: str) -> int:
     )[0][0]
 
 
+def _move_seal(log: Log, old: int, new: int) -> None:
+    move = f"UPDATE audit_seals SET position = %s WHERE position = %s AND chain_id = {_CHAIN}"
+    log.tamper(move, new, old, log.alpha.tenant_id)
+
+
 def edit(log: Log) -> None:
     log.tamper("""UPDATE audit_log SET after = '{"vlan": "99"}' WHERE target = 'two'""")
 
@@ -53,19 +58,13 @@ def delete_and_close_up(log: Log) -> None:
     at = _position_of(log, "two")
     log.tamper(f"DELETE FROM audit_seals WHERE position = %s AND chain_id = {_CHAIN}", at, log.alpha.tenant_id)
     for position in range(at + 1, at + 5):
-        log.tamper(
-            f"UPDATE audit_seals SET position = %s WHERE position = %s AND chain_id = {_CHAIN}",
-            *(position - 1, position, log.alpha.tenant_id),
-        )
+        _move_seal(log, position, position - 1)
 
 
 def swap(log: Log) -> None:
     at = _position_of(log, "one")
     for old, new in ((at, 0), (at + 1, at), (0, at + 1)):
-        log.tamper(
-            f"UPDATE audit_seals SET position = %s WHERE position = %s AND chain_id = {_CHAIN}",
-            *(new, old, log.alpha.tenant_id),
-        )
+        _move_seal(log, old, new)
 
 
 def swap_contents(log: Log) -> None:
@@ -79,10 +78,7 @@ def insert(log: Log) -> None:
     entry = log.query("SELECT entry_id FROM audit_unsealed")[0][0]
     log.tamper("DELETE FROM audit_unsealed")
     for position in range(_position_of(log, "two") + 5, _position_of(log, "two") - 1, -1):
-        log.tamper(
-            f"UPDATE audit_seals SET position = %s WHERE position = %s AND chain_id = {_CHAIN}",
-            *(position + 1, position, log.alpha.tenant_id),
-        )
+        _move_seal(log, position, position + 1)
     log.tamper(
         f"INSERT INTO audit_seals SELECT chain_id, %s, %s, hash FROM audit_seals WHERE chain_id = {_CHAIN} LIMIT 1",
         *(_position_of(log, "two") - 1, entry, log.alpha.tenant_id),
@@ -94,27 +90,21 @@ def take_from_another_chain(log: Log) -> None:
 
 
 def cut_end(log: Log) -> None:
-    log.tamper(
-        f"DELETE FROM audit_seals WHERE chain_id = {_CHAIN} AND position > %s",
-        log.alpha.tenant_id,
-        _position_of(log, "two"),
-    )
+    cut = f"DELETE FROM audit_seals WHERE chain_id = {_CHAIN} AND position > %s"
+    log.tamper(cut, log.alpha.tenant_id, _position_of(log, "two"))
 
 
 def _rehash(log: Log) -> bytes:
-    rows = log.query(
-        f"SELECT position, entry_id, hash FROM audit_seals WHERE chain_id = {_CHAIN} ORDER BY 1", log.alpha.tenant_id
-    )
+    seals = f"SELECT position, entry_id, hash FROM audit_seals WHERE chain_id = {_CHAIN} ORDER BY 1"
+    rows = log.query(seals, log.alpha.tenant_id)
     first = _position_of(log, "two")
     digest = rows[first - 2][2]
     with session_scope(PlatformScope(), engine=log.app) as session:
         texts = {entry_id: entry_text(session.get_one(AuditEntry, entry_id)) for _, entry_id, _ in rows}
     for position, entry_id, _ in rows[first - 1 :]:
         digest = next_hash(digest, texts[entry_id])
-        log.tamper(
-            f"UPDATE audit_seals SET hash = %s WHERE position = %s AND chain_id = {_CHAIN}",
-            *(digest, position, log.alpha.tenant_id),
-        )
+        rehash = f"UPDATE audit_seals SET hash = %s WHERE position = %s AND chain_id = {_CHAIN}"
+        log.tamper(rehash, digest, position, log.alpha.tenant_id)
     return digest
 
 

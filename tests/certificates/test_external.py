@@ -1,6 +1,7 @@
 """Upload of external authorities. A response reports every error at once, and then nothing is stored."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -18,7 +19,7 @@ from nac.models import AuditEntry, CertificateAuthority, StatusSource, Tenant
 from pki.bundles import certificates_pem
 from pki.issuance import Issuer
 from pki.keys import key_pem
-from tests.certificates.uploads import DAY, authority, pem, weak_key
+from tests.certificates.uploads import DAY, authority, name_of, pem, weak_key
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR
 from tests.pki.openssl import openssl
@@ -64,12 +65,20 @@ def refused(upload, *contents: bytes, **more) -> list[str]:
 
 
 def as_pkcs7(encoding):
-    return lambda *issuers: pkcs7.serialize_certificates([each.certificate for each in issuers], encoding)
+    return lambda *issuers: [pkcs7.serialize_certificates([each.certificate for each in issuers], encoding)]
 
 
-@pytest.mark.parametrize("form", [pem, as_pkcs7(Encoding.PEM), as_pkcs7(Encoding.DER)], ids=["PEM", "P7 PEM", "P7 DER"])
+FORMS = {
+    "PEM": lambda *issuers: [pem(*issuers)],
+    "DER files": lambda *issuers: [each.certificate.public_bytes(Encoding.DER) for each in issuers],
+    "PKCS7 PEM": as_pkcs7(Encoding.PEM),
+    "PKCS7 DER": as_pkcs7(Encoding.DER),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_root_and_intermediate_are_accepted_in_any_format(upload, externals, root, issuing, form):
-    imported = upload(form(issuing, root))
+    imported = upload(*FORMS[form](issuing, root))
     found = externals()
     assert {row.id for row in imported.authorities} == {row.id for row in found.values()}
     assert found["Corp Issuing"].issuer_id == found["Corp Root"].id
@@ -78,22 +87,17 @@ def test_root_and_intermediate_are_accepted_in_any_format(upload, externals, roo
     assert not imported.needs_exchange
 
 
-def test_two_der_files_are_accepted_as_one_upload(upload, externals, root, issuing):
-    upload(*(each.certificate.public_bytes(Encoding.DER) for each in (issuing, root)))
-    assert set(externals()) == {"Corp Root", "Corp Issuing"}
-
-
 def test_intermediate_is_stored_after_its_root(upload, externals, root, issuing):
     upload(pem(root))
     upload(pem(issuing))
     assert externals()["Corp Issuing"].issuer_id == externals()["Corp Root"].id
 
 
-def test_repeated_upload_changes_only_addresses(upload, externals, root, app_engine, alpha):
+def test_repeated_upload_changes_only_addresses(upload, externals, root, scoped, alpha):
     (first,) = upload(pem(root)).authorities
     (again,) = upload(pem(root), crl_url="http://crl.example/root.crl").authorities
     assert first.id == again.id
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+    with scoped() as session:
         assert session.get_one(StatusSource, first.id).crl_url == "http://crl.example/root.crl"
         actions = session.scalars(
             select(AuditEntry.action).where(AuditEntry.target == "Corp Root").order_by(AuditEntry.id)
@@ -107,18 +111,33 @@ def test_several_tenants_can_trust_the_same_corporate_root(upload, externals, ro
     assert externals(bravo)["Corp Root"].id != externals()["Corp Root"].id
 
 
-def test_authority_with_an_existing_name_requires_replacement(upload, externals, app_engine, alpha):
+def test_authority_with_an_existing_name_requires_replacement(upload, externals, scoped, alpha):
     assert not upload(pem(authority("Twin", NOW))).needs_exchange
     assert upload(pem(authority("Twin", NOW))).needs_exchange
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+    with scoped() as session:
         tenant = session.get_one(Tenant, alpha.tenant_id)
         assert (tenant.trusts_external, tenant.trust_generation) == (True, 1)
         assert session.scalar(select(func.count()).where(CertificateAuthority.name == "Twin")) == 2
 
 
+def certified(subject: x509.Name, public_key: Any = None, *, by: Issuer | None = None) -> x509.Certificate:
+    """An authority with this subject and key, by default self-signed with a new key."""
+    template = authority("Neutral", NOW, by=by)
+    builder = x509.CertificateBuilder(
+        issuer_name=by.certificate.subject if by else subject,
+        subject_name=subject,
+        public_key=public_key or template.key.public_key(),
+        serial_number=7,
+        not_valid_before=NOW - DAY,
+        not_valid_after=NOW + DAY,
+        extensions=list(template.certificate.extensions),
+    )
+    return builder.sign(by.key if by else template.key, hashes.SHA256())
+
+
 class TestRefusal:
-    def upload_rejected(self, upload, externals, certificate: Issuer, *others: Issuer) -> list[str]:
-        found = refused(upload, pem(certificate, *others))
+    def upload_rejected(self, upload, externals, *issuers: Issuer) -> list[str]:
+        found = refused(upload, pem(*issuers))
         assert externals() == {}
         return found
 
@@ -128,6 +147,7 @@ class TestRefusal:
             ({"ca": None}, "The certificate is not an authority"),
             ({"ca": False}, "The certificate is not an authority"),
             ({"sign": False}, "The authority may not sign certificates"),
+            ({"key": weak_key()}, "1024 bits"),
             ({"not_before": NOW - 9 * DAY, "not_after": NOW - DAY}, "The certificate expired on"),
             ({"not_before": NOW + DAY}, "The certificate is not valid before"),
             ({"extensions": ((x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),)}, "lacks clientAuth"),
@@ -141,8 +161,10 @@ class TestRefusal:
         (message,) = self.upload_rejected(upload, externals, authority("Bad", NOW, **changes))
         assert says in message
 
-    def test_weak_key(self, upload, externals):
-        assert "1024 bits" in self.upload_rejected(upload, externals, authority("Bad", NOW, key=weak_key()))[0]
+    def test_intermediate_without_its_root(self, upload, externals, issuing):
+        # The second root has the name of the right one, and another key.
+        for others in ((), (authority("Corp Root", NOW),)):
+            assert "up to the root" in self.upload_rejected(upload, externals, issuing, *others)[0]
 
     def test_sha1_is_rejected_for_intermediates_but_not_roots(self, upload, externals, tmp_path):
         key, root, request, below = (str(tmp_path / name) for name in ("key", "root", "request", "below"))
@@ -161,12 +183,6 @@ class TestRefusal:
         assert externals() == {}
         upload(old_root, now=utc_now())
         assert set(externals()) == {"Old"}
-
-    def test_intermediate_without_its_root(self, upload, externals, issuing):
-        assert "up to the root" in self.upload_rejected(upload, externals, issuing)[0]
-
-    def test_intermediate_of_a_root_with_equal_name_and_other_key(self, upload, externals, issuing):
-        assert "up to the root" in self.upload_rejected(upload, externals, issuing, authority("Corp Root", NOW))[0]
 
     def test_all_errors_are_reported_and_nothing_is_stored(self, upload, externals, root, issuing):
         leaf = authority("A laptop", NOW, by=issuing, ca=False)
@@ -197,38 +213,14 @@ class TestRefusal:
     def test_renamed_authority_made_by_admit_is_rejected(self, upload, externals, bravo, root):
         """Cross-certification changes the name but not the key, and Admit compares the key."""
         made = x509.load_der_x509_certificate(bravo.authorities.issuing.certificate_der)
-        builder = authority("Neutral", NOW, by=root).certificate
-        cross = (
-            x509.CertificateBuilder()
-            .subject_name(builder.subject)
-            .issuer_name(root.certificate.subject)
-            .public_key(made.public_key())
-            .serial_number(7)
-            .not_valid_before(NOW - DAY)
-            .not_valid_after(NOW + DAY)
-        )
-        for extension in builder.extensions:
-            cross = cross.add_extension(extension.value, extension.critical)
-        signed = cross.sign(root.key, hashes.SHA256())
-        (message,) = refused(upload, certificates_pem([signed, root.certificate]))
+        cross = certified(name_of("Neutral"), made.public_key(), by=root)
+        (message,) = refused(upload, certificates_pem([cross, root.certificate]))
         assert message.startswith("Admit created this authority")
         assert externals() == {}
 
     def test_name_of_an_own_authority(self, upload, externals, alpha):
         own = x509.load_der_x509_certificate(alpha.authorities.issuing.certificate_der)
-        template = authority("x", NOW)
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(own.subject)
-            .issuer_name(own.subject)
-            .public_key(template.key.public_key())
-            .serial_number(7)
-            .not_valid_before(NOW - DAY)
-            .not_valid_after(NOW + DAY)
-        )
-        for extension in template.certificate.extensions:
-            builder = builder.add_extension(extension.value, extension.critical)
-        fake = builder.sign(template.key, hashes.SHA256())
+        fake = certified(own.subject)
         assert refused(upload, certificates_pem([fake])) == [
             "This authority has the name of an authority that Admit created for the tenant."
         ]
@@ -257,13 +249,11 @@ class TestRemoval:
 
         return remove
 
-    def test_removing_a_root_removes_its_intermediates(
-        self, upload, externals, remove, root, issuing, app_engine, alpha
-    ):
+    def test_removing_a_root_removes_its_intermediates(self, upload, externals, remove, root, issuing, scoped, alpha):
         upload(pem(root, issuing, authority("Below", NOW, by=issuing), authority("Other", NOW)))
         assert remove(externals()["Corp Root"]) == {"Corp Root", "Corp Issuing", "Below"}
         assert set(externals()) == {"Other"}
-        with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        with scoped() as session:
             assert session.get_one(Tenant, alpha.tenant_id).trust_generation == 1
 
     def test_intermediate_stays_until_both_of_its_roots_are_removed(self, upload, externals, remove):

@@ -4,7 +4,7 @@ A process or PostgreSQL is killed, or the second commit fails.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -19,10 +19,7 @@ from sqlalchemy import Engine, select, text, update
 from nac.certificates import intents, publication, rollover, server_renewal
 from nac.certificates.authorities import create_tenant_authorities
 from nac.certificates.bulk_revocation import issued_to_clause, revoke_all
-from nac.certificates.enrolment import certificate_enrolment
-from nac.certificates.enrolment import service as enrolment
 from nac.certificates.enrolment.errors import SecretRefused
-from nac.certificates.enrolment.service import CreatedSecret
 from nac.certificates.errors import CertificateStatusConflict, DuplicateKey
 from nac.certificates.ocsp_responder import OcspResponder
 from nac.certificates.service import sign_certificate
@@ -33,10 +30,9 @@ from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import DatabaseUnavailable, InUse
 from nac.kit.secrets import SealedValueMalformed
-from nac.models import AuditEntry, AuthorityIntent, Certificate, CertificateAuthority, EnrolmentSecret, OcspSignerRow
+from nac.models import AuditEntry, AuthorityIntent, Certificate, CertificateAuthority, OcspSignerRow
 from nac.models import RevocationList as ListRow
 from pki.keys import generate_key, key_bits
-from pki.signing_requests import SigningRequest
 from tests.certificates.signing_crashes import (
     cut_connections,
     dies_signing,
@@ -44,11 +40,11 @@ from tests.certificates.signing_crashes import (
     kill_postgres,
     signing_with_callback,
 )
-from tests.enrolment.conftest import make_secret, request
+from tests.enrolment.conftest import enrol, make_secret, request, uses
 from tests.factories.certificates import SEALER, SIGNING, Certified
-from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.factories.tenancy import ACTOR, make_tenant
 from tests.polling import until
-from tests.postgres import Database, Engines
+from tests.postgres import Engines
 
 _MAC = "00:11:22:33:44:55"
 
@@ -58,28 +54,6 @@ def lasting_engine(app_engine: Engine) -> Iterator[Engine]:
     engine = durable_engine(app_engine)
     yield engine
     engine.dispose()
-
-
-def issue(of: Certified, **changes: Any) -> Callable[[Engine, SigningContext], None]:
-    def work(engine: Engine, signing: SigningContext) -> None:
-        with session_scope(TenantScope(of.tenant_id), engine=engine) as session:
-            of.issue(session, signing=signing, **changes)
-
-    return work
-
-
-def enrol(
-    engine: Engine, of: Certified, secret: CreatedSecret, asked: SigningRequest, signing: SigningContext = SIGNING
-) -> str:
-    """The serial number of the returned certificate."""
-    token, tenant_id = secret.token, of.tenant_id
-    with session_scope(TenantScope(tenant_id), engine=engine) as session:
-        named: dict[str, Any] = {"kind": "est", "name": token.public_id, "secret": token.secret, "now": of.now}
-        redeemed = enrolment.redeem_secret(session, tenant_id=tenant_id, **named)
-        issued = certificate_enrolment.enrol(
-            session, actor=ACTOR, secret=redeemed, request=asked, signing=signing, now=of.now
-        )
-    return issued.serial.hex()
 
 
 def statuses(engine: Engine, of: Certified, profile: str = "eap-client-device") -> dict[str, str]:
@@ -93,11 +67,6 @@ def actions(engine: Engine, of: Certified, target: str) -> list[tuple[str, str]]
     with session_scope(TenantScope(of.tenant_id), engine=engine) as session:
         query = select(AuditEntry.actor, AuditEntry.action).where(AuditEntry.target == target).order_by(AuditEntry.id)
         return [(row.actor, row.action) for row in session.execute(query)]
-
-
-def uses(engine: Engine, of: Certified) -> int:
-    with session_scope(TenantScope(of.tenant_id), engine=engine) as session:
-        return session.scalars(select(EnrolmentSecret.uses)).one()
 
 
 def age(owner_engine: Engine, by: timedelta) -> None:
@@ -137,26 +106,25 @@ def listed(engine: Engine, of: Certified) -> tuple[int, list[str]]:
     """The number of the published CRL, and its serial numbers."""
     with session_scope(TenantScope(of.tenant_id), engine=engine) as session:
         der = session.scalars(select(ListRow.crl_der).where(ListRow.authority_id == of.authorities.issuing.id)).one()
-    assert der is not None
     crl = x509.load_der_x509_crl(der)
     number = crl.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
     return number, [entry.serial_number.to_bytes(16).hex() for entry in crl]
 
 
-def test_certificate_of_a_killed_process_is_never_good(
-    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, database: Database, alpha: Certified
-) -> None:
+def test_certificate_of_a_killed_process_is_never_good(app_engine, worker_engine, owner_engine, database, alpha):
     publish(worker_engine, alpha, alpha.now)
-    dies_signing(database.app_url, issue(alpha))
+    secret = make_secret(app_engine, alpha)
+    dies_signing(database.app_url, lambda engine, signing: enrol(engine, alpha, secret, signing=signing))
     ((serial, status),) = statuses(app_engine, alpha).items()
-    assert status == "intended"
+    assert (status, uses(app_engine, alpha)) == ("intended", [1])
     assert actions(app_engine, alpha, serial) == [(ACTOR, "certificate.intend")]
     assert ocsp(app_engine, alpha, serial) is OCSPCertStatus.UNKNOWN
     assert settle(worker_engine, alpha) == intents.AbandonedIntents(0, 0)
 
     age(owner_engine, intents.ABANDON_AFTER)
     assert settle(worker_engine, alpha) == intents.AbandonedIntents(1, 0)
-    assert statuses(app_engine, alpha) == {serial: "abandoned"}
+    # The secret can be used again.
+    assert (statuses(app_engine, alpha), uses(app_engine, alpha)) == ({serial: "abandoned"}, [0])
     assert actions(app_engine, alpha, serial) == [(ACTOR, "certificate.intend"), ("worker", "certificate.abandon")]
     assert ocsp(app_engine, alpha, serial) is OCSPCertStatus.REVOKED
     publish(worker_engine, alpha, alpha.now + timedelta(minutes=1))
@@ -173,41 +141,37 @@ def left_behind(engines: Engines) -> Iterator[None]:
 
 @pytest.mark.usefixtures("left_behind")
 @pytest.mark.parametrize("fault", [cut_connections, kill_postgres])
-def test_failed_second_commit_can_be_retried(lasting_engine, owner_engine, database, alpha, fault) -> None:
+def test_failed_second_commit_can_be_retried(lasting_engine, owner_engine, database, alpha, fault):
     secret = make_secret(lasting_engine, alpha)
     with pytest.raises(DatabaseUnavailable):
-        enrol(lasting_engine, alpha, secret, request("laptop"), signing_with_callback(lambda: fault(database)))
+        enrol(lasting_engine, alpha, secret, signing=signing_with_callback(lambda: fault(database)))
     (lost,) = statuses(lasting_engine, alpha)
     age(owner_engine, intents.STALE_AFTER)
-    found = enrol(lasting_engine, alpha, secret, request("laptop"))
+    found = enrol(lasting_engine, alpha, secret).serial.hex()
     assert statuses(lasting_engine, alpha) == {lost: "abandoned", found: "valid"}
 
 
-def test_secret_of_a_killed_process_is_reusable_once_later(
-    app_engine: Engine, owner_engine: Engine, database: Database, alpha: Certified
-) -> None:
+def test_secret_of_a_killed_process_is_reusable_once_later(app_engine, owner_engine, database, alpha):
     secret, asked = make_secret(app_engine, alpha), request("laptop")
-    dies_signing(database.app_url, lambda engine, signing: enrol(engine, alpha, secret, asked, signing))
+    dies_signing(database.app_url, lambda engine, signing: enrol(engine, alpha, secret, asked, signing=signing))
     # The signing process may still be running.
     with pytest.raises(SecretRefused) as refused:
         enrol(app_engine, alpha, secret, asked)
-    assert (refused.value.why, uses(app_engine, alpha)) == ("used", 1)
+    assert (refused.value.why, uses(app_engine, alpha)) == ("used", [1])
     (lost,) = statuses(app_engine, alpha)
     age(owner_engine, intents.STALE_AFTER)
     # The second request uses the key of the first request.
-    found = enrol(app_engine, alpha, secret, asked)
+    found = enrol(app_engine, alpha, secret, asked).serial.hex()
     assert statuses(app_engine, alpha) == {lost: "abandoned", found: "valid"}
-    assert uses(app_engine, alpha) == 1
+    assert uses(app_engine, alpha) == [1]
     with pytest.raises(SecretRefused):
-        enrol(app_engine, alpha, secret, request("laptop"))
+        enrol(app_engine, alpha, secret)
 
 
-def test_secret_reused_during_signing_gets_no_certificate(
-    app_engine: Engine, owner_engine: Engine, alpha: Certified
-) -> None:
+def test_secret_reused_during_signing_gets_no_certificate(app_engine, owner_engine, alpha):
     secret, asked = make_secret(app_engine, alpha), request("laptop")
     with ThreadPoolExecutor(1) as pool, owner_engine.connect() as connection:
-        others: list[Future[str]] = []
+        others: list[Future[Any]] = []
 
         def meanwhile() -> None:
             others.append(pool.submit(enrol, app_engine, alpha, secret, asked))
@@ -215,82 +179,62 @@ def test_secret_reused_during_signing_gets_no_certificate(
             until(lambda: others[0].done() or connection.scalar(waiting), "the other waits")
             assert not others[0].done()
 
-        found = enrol(app_engine, alpha, secret, asked, signing_with_callback(meanwhile))
+        found = enrol(app_engine, alpha, secret, asked, signing=signing_with_callback(meanwhile)).serial.hex()
         with pytest.raises(SecretRefused):
             others[0].result(20)
     assert statuses(app_engine, alpha) == {found: "valid"}
 
 
-def test_worker_releases_the_use_of_a_secret(
-    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, database: Database, alpha: Certified
-) -> None:
-    secret = make_secret(app_engine, alpha)
-    dies_signing(database.app_url, lambda engine, signing: enrol(engine, alpha, secret, request("x"), signing))
-    assert uses(app_engine, alpha) == 1
-    age(owner_engine, intents.ABANDON_AFTER)
-    settle(worker_engine, alpha)
-    assert uses(app_engine, alpha) == 0
-
-
-def test_key_of_a_lost_request_is_certified_on_a_later_retry(
-    app_engine: Engine, owner_engine: Engine, database: Database, alpha: Certified
-) -> None:
+def test_key_of_a_lost_request_is_certified_on_a_later_retry(app_engine, owner_engine, database, alpha):
     secret, asked = make_secret(app_engine, alpha, uses=5), request("laptop")
-    dies_signing(database.app_url, lambda engine, signing: enrol(engine, alpha, secret, asked, signing))
+    dies_signing(database.app_url, lambda engine, signing: enrol(engine, alpha, secret, asked, signing=signing))
     with pytest.raises(DuplicateKey):
         enrol(app_engine, alpha, secret, asked)
     age(owner_engine, intents.STALE_AFTER)
-    found = enrol(app_engine, alpha, secret, asked)
+    found = enrol(app_engine, alpha, secret, asked).serial.hex()
     assert sorted(statuses(app_engine, alpha).values()) == ["abandoned", "valid"]
-    assert uses(app_engine, alpha) == 1
+    assert uses(app_engine, alpha) == [1]
     assert statuses(app_engine, alpha)[found] == "valid"
 
 
-def test_late_signature_is_discarded(
-    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, alpha: Certified
-) -> None:
-    scope, key = TenantScope(alpha.tenant_id), generate_key().public_key()
-    with session_scope(scope, engine=app_engine) as session:
+def test_late_signature_is_discarded(app_engine, worker_engine, owner_engine, alpha, scoped):
+    key = generate_key().public_key()
+    with scoped() as session:
         reserved = alpha.reserve(session)
     age(owner_engine, intents.ABANDON_AFTER)
     settle(worker_engine, alpha)
-    with (
-        session_scope(scope, engine=app_engine) as session,
-        pytest.raises(CertificateStatusConflict, match="Admit abandoned the unfinished"),
-    ):
+    with scoped() as session, pytest.raises(CertificateStatusConflict, match="Admit abandoned the unfinished"):
         sign_certificate(session, reserved, actor=ACTOR, public_key=key, signing=SIGNING, now=alpha.now)
     assert statuses(app_engine, alpha) == {reserved.serial.hex(): "abandoned"}
 
 
-def test_signing_in_progress_is_never_interrupted(
-    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, alpha: Certified
-) -> None:
+def test_signing_in_progress_is_never_interrupted(app_engine, worker_engine, owner_engine, alpha, scoped):
     settled: list[intents.AbandonedIntents] = []
 
     def meanwhile() -> None:
         settled.append(settle(worker_engine, alpha))
 
-    scope, key = TenantScope(alpha.tenant_id), generate_key().public_key()
-    with session_scope(scope, engine=app_engine) as session:
+    key = generate_key().public_key()
+    with scoped() as session:
         reserved = alpha.reserve(session, signing=signing_with_callback(meanwhile))
     age(owner_engine, intents.ABANDON_AFTER)
-    with session_scope(scope, engine=app_engine) as session:
+    with scoped() as session:
         sign_certificate(session, reserved, actor=ACTOR, public_key=key, signing=SIGNING, now=alpha.now)
     assert settled == [intents.AbandonedIntents(0, 0)]
     assert statuses(app_engine, alpha) == {reserved.serial.hex(): "valid"}
 
 
-def test_rejected_request_leaves_no_intent_and_keeps_the_secret(app_engine: Engine, alpha: Certified) -> None:
+def test_rejected_request_leaves_no_intent_and_keeps_the_secret(app_engine, alpha, scoped):
     secret = make_secret(app_engine, alpha)
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+    with scoped() as session:
         session.execute(update(CertificateAuthority).values(key_sealed=b"damaged"))
     with pytest.raises(SealedValueMalformed):
-        enrol(app_engine, alpha, secret, request("laptop"))
-    assert (statuses(app_engine, alpha), uses(app_engine, alpha)) == ({}, 0)
+        enrol(app_engine, alpha, secret)
+    assert (statuses(app_engine, alpha), uses(app_engine, alpha)) == ({}, [0])
 
 
-def test_revoking_a_device_cancels_intents_before_deletion(app_engine: Engine, alpha: Certified) -> None:
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+def test_revoking_a_device_cancels_intents_before_deletion(app_engine, alpha, scoped):
+    with scoped() as session:
         endpoint = endpoints.create_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac=_MAC)
         reserved = alpha.reserve(session, endpoint_id=endpoint.id)
         with pytest.raises(InUse):
@@ -302,16 +246,14 @@ def test_revoking_a_device_cancels_intents_before_deletion(app_engine: Engine, a
     assert statuses(app_engine, alpha) == {reserved.serial.hex(): "abandoned"}
 
 
-def test_lost_crl_leaves_a_gap_in_the_numbers(
-    app_engine: Engine, worker_engine: Engine, database: Database, alpha: Certified
-) -> None:
+def test_lost_crl_leaves_a_gap_in_the_numbers(app_engine, worker_engine, database, alpha, scoped):
     # The first signature is for the certificate of the OCSP signer, the second for the CRL.
     dies_signing(database.worker_url, lambda engine, signing: publish(engine, alpha, alpha.now, signing=signing), at=2)
     # PostgreSQL keeps a killed process's lock until it detects the kill.
     made = publication.PublicationResult(True, True)
     until(lambda: publish(worker_engine, alpha, alpha.now) == made, "both are made anew")
     assert listed(app_engine, alpha) == (2, [])
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+    with scoped() as session:
         query = (
             select(AuditEntry)
             .where(AuditEntry.action.in_(("authority.crl", "authority.abandon-ocsp-signer")))
@@ -321,15 +263,12 @@ def test_lost_crl_leaves_a_gap_in_the_numbers(
         serials = session.scalars(select(OcspSignerRow.serial)).all()
     assert crl.after == {"number": 2, "entries": 0, "scheduled": True, "last_published": 0}
     # No certificate uses the key.
-    assert abandoned.after is not None
     assert [serial.hex() for serial in serials] != [abandoned.after["serial"]]
     assert ocsp(app_engine, alpha, abandoned.after["serial"]) is OCSPCertStatus.UNKNOWN
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])
-def test_rollover_completes_an_interrupted_hierarchy(
-    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, database: Database, platform: Platform, at: int
-) -> None:
+def test_rollover_completes_an_interrupted_hierarchy(app_engine, worker_engine, owner_engine, database, platform, at):
     """The process is killed at the signature of the root, of the issuing authority or of the server certificate."""
     tenant_id = make_tenant(app_engine, platform, "late").id
     now = utc_now()
@@ -349,9 +288,7 @@ def test_rollover_completes_an_interrupted_hierarchy(
     else:
         with session_scope(TenantScope(tenant_id), engine=worker_engine) as session:
             renewing = server_renewal.plan_renewal(session, actor=ACTOR, tenant_id=tenant_id, signing=SIGNING, now=now)
-            assert renewing is not None
             server = server_renewal.execute_renewal(session, renewing, actor=ACTOR, signing=SIGNING, now=now)
-    assert server is not None
     assert (server.common_name, server.present_from in (None, now)) == ("radius.late.admit.example", True)
     age(owner_engine, intents.ABANDON_AFTER)
     with session_scope(TenantScope(tenant_id), engine=worker_engine) as session:
@@ -361,25 +298,17 @@ def test_rollover_completes_an_interrupted_hierarchy(
     assert all(row.abandoned_at is not None for row in open_)
 
 
-def test_abandoned_authority_is_not_signed(
-    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, alpha: Certified
-) -> None:
-    scope = TenantScope(alpha.tenant_id)
-    with session_scope(scope, engine=app_engine) as session:
+def test_abandoned_authority_is_not_signed(scoped, worker_engine, owner_engine, alpha):
+    with scoped() as session:
         plan = rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING)
     age(owner_engine, intents.ABANDON_AFTER)
     assert settle(worker_engine, alpha) == intents.AbandonedIntents(0, 1)
-    with (
-        session_scope(scope, engine=app_engine) as session,
-        pytest.raises(CertificateStatusConflict, match="Admit abandoned the unfinished"),
-    ):
+    with scoped() as session, pytest.raises(CertificateStatusConflict, match="Admit abandoned the unfinished"):
         rollover.execute_rollover(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
 
 
 @pytest.mark.parametrize("at", [2, 4])
-def test_interrupted_root_rollover_recovers(
-    app_engine: Engine, worker_engine: Engine, database: Database, alpha: Certified, at: int
-) -> None:
+def test_interrupted_root_rollover_recovers(scoped, worker_engine, database, alpha, at):
     """The process is killed at the signature of the cross-certificate or of the server certificate."""
     scope = TenantScope(alpha.tenant_id)
 
@@ -396,7 +325,7 @@ def test_interrupted_root_rollover_recovers(
             return plan and server_renewal.execute_renewal(session, plan, **arguments)
 
     dies_signing(database.app_url, roll_over, at=at)
-    with session_scope(scope, engine=app_engine) as session:
+    with scoped() as session:
         authorities = session.scalars(select(CertificateAuthority)).all()
     if at == 2:
         assert [row.status for row in authorities] == ["active", "active"]
@@ -404,6 +333,5 @@ def test_interrupted_root_rollover_recovers(
         return
     (issuing,) = (row.id for row in authorities if row.kind == "issuing" and row.status == "active")
     server = renew()
-    assert server is not None
     assert (server.authority_id, server.present_from) == (issuing, alpha.now)
     assert renew() is None

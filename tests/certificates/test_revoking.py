@@ -3,38 +3,20 @@
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import Engine, delete, func, insert, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from nac.certificates import bulk_revocation, service
 from nac.certificates.errors import CertificateStatusConflict
 from nac.inventory.endpoints.service import create_endpoint
 from nac.kit.clock import utc_now
-from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import InvalidInput
-from nac.models import (
-    AuditEntry,
-    Certificate,
-    CertificateAuthority,
-    CoaRequest,
-    RevocationWork,
-    Tenant,
-    User,
-)
-from pki.serials import random_serial, serial_bytes
-from tests.factories.certificates import Certified
+from nac.models import AuditEntry, Certificate, CertificateAuthority, CoaRequest, RevocationWork, Tenant, User
+from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR
 
 NOW = utc_now()
 ENDPOINT = "02aabbccdd01"
-
-
-@pytest.fixture
-def scoped(app_engine: Engine, alpha: Certified):
-    def scoped():
-        return session_scope(TenantScope(alpha.tenant_id), engine=app_engine)
-
-    return scoped
 
 
 def queued(session: Session) -> dict[str, str]:
@@ -82,11 +64,9 @@ def test_suspension_disconnects_and_reinstatement_cancels(scoped, lives, alpha):
 def test_all_certificates_of_an_endpoint_or_user_are_revoked(scoped, lives, alpha):
     with scoped() as session:
         endpoint = create_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac=ENDPOINT, allow_random=True)
-        user = User(tenant_id=alpha.tenant_id, name="anna", password_hash="x")
-        session.add(user)
-        session.flush()
+        user_id = make_row(session, User.__table__, alpha.tenant_id, id=uuid4(), name="anna")["id"]
         of_endpoint = [alpha.issue(session, endpoint_id=endpoint.id).serial for _ in range(2)]
-        of_user = [alpha.issue(session, user_id=user.id).serial for _ in range(2)]
+        of_user = [alpha.issue(session, user_id=user_id).serial for _ in range(2)]
         nobodys = alpha.issue(session).serial
     live = lives(of_endpoint[0].hex())
     given = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "now": NOW}
@@ -112,10 +92,8 @@ def test_all_certificates_of_an_endpoint_or_user_are_revoked(scoped, lives, alph
 
 def test_suspending_a_user_skips_revoked_certificates(scoped, lives, alpha):
     with scoped() as session:
-        user = User(tenant_id=alpha.tenant_id, name="anna", password_hash="x")
-        session.add(user)
-        session.flush()
-        first, second, revoked = (alpha.issue(session, user_id=user.id).serial for _ in range(3))
+        user_id = make_row(session, User.__table__, alpha.tenant_id, id=uuid4(), name="anna")["id"]
+        first, second, revoked = (alpha.issue(session, user_id=user_id).serial for _ in range(3))
         nobodys = alpha.issue(session).serial
     live = lives(second.hex())
     given = {"actor": ACTOR, "tenant_id": alpha.tenant_id}
@@ -166,36 +144,19 @@ def test_revoked_root_revokes_everything_below(scoped, alpha, bravo, app_engine)
         }
         with pytest.raises(CertificateStatusConflict, match="already revoked"):
             bulk_revocation.revoke_authority(session, which=str(alpha.authorities.root.id), **given)
-    with session_scope(TenantScope(bravo.tenant_id), engine=app_engine) as session:
+    with scoped(bravo) as session:
         assert set(session.scalars(select(CertificateAuthority.status))) == {"active"}
 
 
-def test_batches_are_revoked_atomically_with_one_audit_row_each(scoped, lives, alpha):
-    count = 2 * bulk_revocation.BATCH_SIZE + 1
-    issuing = alpha.authorities.issuing
-    rows = [
-        {
-            "id": uuid4(),
-            "tenant_id": alpha.tenant_id,
-            "authority_id": issuing.id,
-            "serial": serial_bytes(random_serial()),
-            "profile": "eap-client-device",
-            "common_name": f"device {number}",
-            "subject": f"/CN=device {number}",
-            "certificate_der": b"der",
-            "status": "valid",
-            "not_before": NOW,
-            "not_after": issuing.not_after,
-        }
-        for number in range(count)
-    ]
+def test_batches_are_revoked_atomically_with_one_audit_row_each(scoped, lives, alpha, monkeypatch):
+    monkeypatch.setattr(bulk_revocation, "BATCH_SIZE", 2)
     with scoped() as session:
-        session.execute(insert(Certificate), rows)
-    live = {lives(row["serial"].hex()) for row in rows[::1000]}
+        serials = [alpha.issue(session).serial.hex() for _ in range(5)]
+    live = {lives(serial) for serial in serials[::2]}
     with scoped() as session:
-        done = bulk_revocation.revoke_authority(
-            session, actor=ACTOR, tenant_id=alpha.tenant_id, which=str(issuing.id), now=NOW
-        )
-        assert (done.certificates, done.disconnects) == (count + 1, 3)
+        issuing = str(alpha.authorities.issuing.id)
+        done = bulk_revocation.revoke_authority(session, actor=ACTOR, tenant_id=alpha.tenant_id, which=issuing, now=NOW)
+        # The server certificate is one of them.
+        assert (done.certificates, done.disconnects) == (6, 3)
         assert set(queued(session)) == live
-        assert session.scalar(select(func.count()).where(AuditEntry.action == "certificate.revoke")) == count + 1
+        assert session.scalar(select(func.count()).where(AuditEntry.action == "certificate.revoke")) == 6

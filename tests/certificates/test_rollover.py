@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from cryptography import x509
-from sqlalchemy import Engine, select, update
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from nac.certificates import profiles, rollover, server_renewal
@@ -22,7 +22,7 @@ from nac.models import AuditEntry, AuthorityIntent, Certificate, CertificateAuth
 from pki.bundles import certificates_pem
 from pki.names import read_sans
 from tests.factories.certificates import SEALER, SIGNING, Certified, certify
-from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.factories.tenancy import ACTOR, make_tenant
 from tests.pki.openssl import openssl, verify
 from tests.pki.softhsm import make_softhsm
 
@@ -43,8 +43,8 @@ def _verifies(folder: Path, files: dict[str, bytes], root: CertificateAuthority)
     return verify("sslclient", folder / "trusted", folder / "chain", folder / "cert").returncode == 0
 
 
-def test_new_issuing_ca_signs_and_the_old_one_retires(app_engine: Engine, alpha: Certified, tmp_path: Path) -> None:
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+def test_new_issuing_ca_signs_and_the_old_one_retires(scoped, alpha, tmp_path):
+    with scoped() as session:
         before = build_pem_files(alpha.issue(session, common_name="before"))
         done = _roll_over(session, alpha)
         after = build_pem_files(alpha.issue(session, common_name="after"))
@@ -60,38 +60,25 @@ def test_new_issuing_ca_signs_and_the_old_one_retires(app_engine: Engine, alpha:
     assert _verifies(tmp_path, after, root)
 
 
-def test_new_root_is_cross_certified_by_the_old_one(app_engine: Engine, alpha: Certified, tmp_path: Path) -> None:
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+def test_new_root_is_cross_certified_by_the_old_one(scoped, alpha, tmp_path):
+    with scoped() as session:
+        last = session.scalars(select(AuditEntry.id).order_by(AuditEntry.id.desc()).limit(1)).one()
         done = _roll_over(session, alpha, of_root=True)
+        actions = session.scalars(select(AuditEntry.action).where(AuditEntry.id > last).order_by(AuditEntry.id)).all()
+        intents = session.scalars(select(AuthorityIntent).order_by(AuthorityIntent.created_at)).all()
         files = build_pem_files(alpha.issue(session))
         statuses = {row.id: row.status for row in list_authorities(session, tenant_id=alpha.tenant_id)}
     old = alpha.authorities
-    assert statuses == {
-        old.root.id: "retired",
-        old.issuing.id: "retired",
-        done.root.id: "active",
-        done.issuing.id: "active",
-    }
-    assert done.root.cross_der is not None
+    assert statuses == dict.fromkeys((old.root.id, old.issuing.id), "retired") | dict.fromkeys(
+        (done.root.id, done.issuing.id), "active"
+    )
     assert _verifies(tmp_path, files, done.root)
     assert not _verifies(tmp_path, files, old.root)
-    with_cross = files | {
-        "chain": files["chain"] + certificates_pem([x509.load_der_x509_certificate(done.root.cross_der)])
-    }
-    assert _verifies(tmp_path, with_cross, old.root)
-    assert done.server is not None
-    assert done.server.certificate_der is not None
-    assert [str(name) for name in read_sans(x509.load_der_x509_certificate(done.server.certificate_der))] == [
-        "dns:radius.alpha.admit.example"
-    ]
-
-
-def test_every_signature_of_an_authority_has_intent_and_audit(app_engine: Engine, alpha: Certified) -> None:
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        last = session.scalars(select(AuditEntry.id).order_by(AuditEntry.id.desc()).limit(1)).one()
-        _roll_over(session, alpha, of_root=True)
-        actions = session.scalars(select(AuditEntry.action).where(AuditEntry.id > last).order_by(AuditEntry.id)).all()
-        intents = session.scalars(select(AuthorityIntent).order_by(AuthorityIntent.created_at)).all()
+    cross = certificates_pem([x509.load_der_x509_certificate(done.root.cross_der)])
+    assert _verifies(tmp_path, files | {"chain": files["chain"] + cross}, old.root)
+    server = x509.load_der_x509_certificate(done.server.certificate_der)
+    assert [str(name) for name in read_sans(server)] == ["dns:radius.alpha.admit.example"]
+    # Each signature of an authority has an intent and an entry in the audit log.
     assert actions == [
         *("authority.create", "authority.cross-sign", "authority.create", "authority.retire", "authority.retire"),
         *("certificate.intend", "certificate.issue"),
@@ -100,27 +87,10 @@ def test_every_signature_of_an_authority_has_intent_and_audit(app_engine: Engine
     assert all(intent.signed_at for intent in intents)
 
 
-def test_intent_survives_a_lost_signature_and_signs_once(app_engine: Engine, alpha: Certified) -> None:
-    scope = TenantScope(alpha.tenant_id)
-    with session_scope(scope, engine=app_engine) as session:
-        plan = rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING)
-    with session_scope(scope, engine=app_engine) as session:
-        intent = session.scalars(select(AuthorityIntent).where(AuthorityIntent.signed_at.is_(None))).one()
-        assert (intent.id, intent.kind) == (plan.issuing.authority_id, "issuing")
-        rollover.execute_rollover(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
-    with (
-        session_scope(scope, engine=app_engine) as session,
-        pytest.raises(CertificateStatusConflict, match="already has a successor"),
-    ):
-        rollover.execute_rollover(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
-
-
-def test_concurrent_workers_roll_over_once(app_engine: Engine, alpha: Certified) -> None:
+def test_concurrent_workers_roll_over_once(scoped, alpha):
     now = alpha.authorities.server.not_after - 10 * _DAY
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+    with scoped() as session:
         first, second = (_plan_renewal(session, alpha, now) for _ in range(2))
-        assert first is not None
-        assert second is not None
         server_renewal.execute_renewal(session, first, actor=ACTOR, signing=SIGNING, now=now)
         with pytest.raises(CertificateStatusConflict, match="already has a successor"):
             server_renewal.execute_renewal(session, second, actor=ACTOR, signing=SIGNING, now=now)
@@ -130,8 +100,8 @@ def test_concurrent_workers_roll_over_once(app_engine: Engine, alpha: Certified)
             rollover.execute_rollover(session, plans[1], actor=ACTOR, signing=SIGNING, now=alpha.now)
 
 
-def test_expired_root_is_replaced_without_cross_certificate(app_engine: Engine, alpha: Certified) -> None:
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+def test_expired_root_is_replaced_without_cross_certificate(scoped, alpha):
+    with scoped() as session:
         plan = rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING, of_root=True)
         then = alpha.authorities.root.not_after + _DAY
         done = rollover.execute_rollover(session, plan, actor=ACTOR, signing=SIGNING, now=then)
@@ -140,32 +110,28 @@ def test_expired_root_is_replaced_without_cross_certificate(app_engine: Engine, 
 
 
 @pytest.mark.parametrize("which", ["issuing", "root"])
-def test_revoked_authority_is_replaced_with_its_server_cert(
-    app_engine: Engine, alpha: Certified, tmp_path: Path, which: str
-) -> None:
-    scope = TenantScope(alpha.tenant_id)
-    with session_scope(scope, engine=app_engine) as session:
+def test_revoked_authority_is_replaced_with_its_server_cert(scoped, alpha, tmp_path, which):
+    with scoped() as session:
         revoke_authority(
             session, actor=ACTOR, tenant_id=alpha.tenant_id, which=which, now=alpha.now, reason="keyCompromise"
         )
     if which == "root":
-        with session_scope(scope, engine=app_engine) as session, pytest.raises(Conflict, match="no active root"):
+        with scoped() as session, pytest.raises(Conflict, match="no active root"):
             _roll_over(session, alpha)
-    with session_scope(scope, engine=app_engine) as session:
+    with scoped() as session:
         done = _roll_over(session, alpha, of_root=which == "root")
         files = build_pem_files(alpha.issue(session))
     assert done.retired == ()
     # A revoked root signs no cross-certificate.
     assert done.root.cross_der is None
-    assert done.server is not None
     assert done.server.authority_id == done.issuing.id
     assert done.server.common_name == alpha.authorities.server.common_name
     assert _verifies(tmp_path, files, done.root)
 
 
-def test_worker_rolls_over_before_lifetimes_are_cut_short(app_engine: Engine, alpha: Certified) -> None:
+def test_worker_rolls_over_before_lifetimes_are_cut_short(scoped, alpha):
     end = alpha.authorities.issuing.not_after
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+    with scoped() as session:
         due = lambda now: rollover.is_rollover_due(session, tenant_id=alpha.tenant_id, now=now)  # noqa: E731
         # Of the client profiles, RadSec NASes have the longest lifetime.
         assert (due(end - 820 * _DAY), due(end - 819 * _DAY)) == (False, True)
@@ -175,40 +141,19 @@ def test_worker_rolls_over_before_lifetimes_are_cut_short(app_engine: Engine, al
         assert not due(end - _DAY)
 
 
-def test_rollover_without_the_root_key_is_rejected(app_engine: Engine, alpha: Certified) -> None:
-    scope = TenantScope(alpha.tenant_id)
-    with session_scope(scope, engine=app_engine) as session:
+def test_rollover_without_the_root_key_needs_a_later_new_root(scoped, alpha):
+    given, day = {"tenant_id": alpha.tenant_id, "signing": SIGNING}, alpha.now + 90 * _DAY
+    with scoped() as session:
         session.execute(update(CertificateAuthority).where(CertificateAuthority.kind == "root").values(key_sealed=None))
-    with (
-        session_scope(scope, engine=app_engine) as session,
-        pytest.raises(AuthorityKeyAway, match=r"does not store the key of .*Root CA"),
-    ):
-        rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING)
-    with session_scope(scope, engine=app_engine) as session:
-        assert session.scalars(select(AuthorityIntent).where(AuthorityIntent.signed_at.is_(None))).all() == []
-
-
-def test_new_root_without_cross_certificate_starts_later(app_engine: Engine, alpha: Certified) -> None:
-    scope, day = TenantScope(alpha.tenant_id), alpha.now + 90 * _DAY
-    with session_scope(scope, engine=app_engine) as session:
-        session.execute(update(CertificateAuthority).where(CertificateAuthority.kind == "root").values(key_sealed=None))
-    with session_scope(scope, engine=app_engine) as session, pytest.raises(AuthorityKeyAway, match="reject the cell"):
-        rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING, of_root=True)
-    with session_scope(scope, engine=app_engine) as session:
+    with scoped() as session, pytest.raises(AuthorityKeyAway, match=r"does not store the key of .*Root CA"):
+        rollover.plan_rollover(session, **given)
+    with scoped() as session, pytest.raises(AuthorityKeyAway, match="reject the cell"):
+        rollover.plan_rollover(session, of_root=True, **given)
+    with scoped() as session:
         assert session.scalars(select(AuthorityIntent).where(AuthorityIntent.signed_at.is_(None))).all() == []
         done = _roll_over(session, alpha, of_root=True, server_from=day)
     assert done.root.cross_der is None
-    assert done.server is not None
     assert done.server.present_from == day
-
-
-def test_tenant_without_authorities_cannot_roll_over(app_engine: Engine, platform: Platform) -> None:
-    bare = make_tenant(app_engine, platform, "bare")
-    with (
-        session_scope(TenantScope(bare.id), engine=app_engine) as session,
-        pytest.raises(Conflict, match="no active root"),
-    ):
-        rollover.plan_rollover(session, tenant_id=bare.id, signing=SIGNING)
 
 
 def _plan_renewal(session: Session, tenant: Certified, now: Any) -> server_renewal.ServerRenewalPlan | None:
@@ -220,50 +165,36 @@ def _renew(session: Session, tenant: Certified, now: Any) -> Certificate | None:
     return plan and server_renewal.execute_renewal(session, plan, actor=ACTOR, signing=SIGNING, now=now)
 
 
-def test_server_certificate_is_renewed_45_days_before_expiry(app_engine: Engine, alpha: Certified) -> None:
+@pytest.mark.parametrize(("days_left", "present_days"), [(45, 15), (-1, 0)])
+def test_server_certificate_is_renewed_45_days_before_expiry(scoped, alpha, days_left, present_days):
+    """An expired certificate is replaced at once."""
     old = alpha.authorities.server
-    due = old.not_after - 45 * _DAY
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        assert _renew(session, alpha, due - timedelta(seconds=1)) is None
-        new = _renew(session, alpha, due)
-        assert new is not None
-        assert _renew(session, alpha, due + _DAY) is None
+    now = old.not_after - days_left * _DAY
+    with scoped() as session:
+        assert _renew(session, alpha, old.not_after - 45 * _DAY - timedelta(seconds=1)) is None
+        new = _renew(session, alpha, now)
+        assert _renew(session, alpha, now + _DAY) is None
         entry = session.scalars(select(AuditEntry).order_by(AuditEntry.id.desc()).limit(1)).one()
     assert (new.common_name, new.key_sealed is not None) == (old.common_name, True)
-    assert new.present_from == due + 15 * _DAY
+    assert new.present_from == now + present_days * _DAY
     assert new.not_after > old.not_after + 700 * _DAY
-    assert (entry.action, entry.after and entry.after["succeeds"]) == ("certificate.renew", old.serial.hex())
+    assert (entry.action, entry.after["succeeds"]) == ("certificate.renew", old.serial.hex())
 
 
-def test_expired_server_certificate_is_renewed_and_used_at_once(app_engine: Engine, alpha: Certified) -> None:
-    now = alpha.authorities.server.not_after + _DAY
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        new = _renew(session, alpha, now)
-    assert new is not None
-    assert new.present_from == now
-
-
-def test_short_lived_server_cert_is_renewed_in_last_third(app_engine: Engine, platform: Platform) -> None:
+def test_short_lived_server_cert_is_renewed_in_last_third(app_engine, platform):
     tenant_id = make_tenant(app_engine, platform, "short").id
+    choice = {"validity_days": 30, "key": "rsa-2048"}
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        profiles.update_profile(
-            session,
-            actor=ACTOR,
-            tenant_id=tenant_id,
-            name="eap-server",
-            choice={"validity_days": 30, "key": "rsa-2048"},
-        )
+        profiles.update_profile(session, actor=ACTOR, tenant_id=tenant_id, name="eap-server", choice=choice)
     short = certify(app_engine, tenant_id)
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         assert _renew(session, short, short.now + 19 * _DAY) is None
         new = _renew(session, short, short.now + 21 * _DAY)
-    assert new is not None
-    assert new.certificate_der is not None
-    assert x509.load_der_x509_certificate(new.certificate_der).public_key().key_size == 2048  # type: ignore[union-attr]
+    assert x509.load_der_x509_certificate(new.certificate_der).public_key().key_size == 2048
 
 
-def test_renewal_without_longer_validity_is_skipped(app_engine: Engine, alpha: Certified) -> None:
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+def test_renewal_without_longer_validity_is_skipped(scoped, alpha):
+    with scoped() as session:
         session.execute(
             update(CertificateAuthority)
             .where(CertificateAuthority.kind == "issuing")
@@ -272,54 +203,40 @@ def test_renewal_without_longer_validity_is_skipped(app_engine: Engine, alpha: C
         assert _renew(session, alpha, alpha.authorities.server.not_after - _DAY) is None
 
 
-def test_staged_certificate_can_be_activated_early(app_engine: Engine, alpha: Certified) -> None:
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        staged = issue_server(
-            session,
-            actor=ACTOR,
-            tenant_id=alpha.tenant_id,
-            dns_names=["radius.alpha.admit.example"],
-            signing=SIGNING,
-            now=alpha.now,
-            present_from=alpha.now + 9 * _DAY,
-        )
-        shown = server_renewal.present_server_certificate(
-            session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=staged.serial, now=alpha.now
-        )
-        assert shown.present_from == alpha.now
+def _present(session: Session, tenant: Certified, serial: bytes, now: Any) -> Certificate:
+    named = {"actor": ACTOR, "tenant_id": tenant.tenant_id}
+    return server_renewal.present_server_certificate(session, serial=serial, now=now, **named)
+
+
+def test_staged_certificate_can_be_activated_early(scoped, alpha):
+    made = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "signing": SIGNING, "now": alpha.now}
+    names = ["radius.alpha.admit.example"]
+    with scoped() as session:
+        staged = issue_server(session, dns_names=names, present_from=alpha.now + 9 * _DAY, **made)
+        assert _present(session, alpha, staged.serial, alpha.now).present_from == alpha.now
         client = alpha.issue(session)
         with pytest.raises(CertificateStatusConflict, match="not a valid EAP server certificate"):
-            server_renewal.present_server_certificate(
-                session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=client.serial, now=alpha.now
-            )
+            _present(session, alpha, client.serial, alpha.now)
 
 
-def test_earlier_server_certificate_can_be_reactivated(app_engine: Engine, alpha: Certified) -> None:
+def test_earlier_server_certificate_can_be_reactivated(scoped, alpha):
     old, names = alpha.authorities.server, ["radius.elsewhere.example"]
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        made = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "signing": SIGNING, "now": alpha.now}
+    made = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "signing": SIGNING, "now": alpha.now}
+    with scoped() as session:
+        current = lambda: server_renewal.get_presented_server(session, tenant_id=alpha.tenant_id)  # noqa: E731
         new = issue_server(session, dns_names=names, **made)
         staged = issue_server(session, dns_names=names, present_from=alpha.now + 9 * _DAY, **made)
-        assert server_renewal.get_presented_server(session, tenant_id=alpha.tenant_id) == staged
-        shown = server_renewal.present_server_certificate(
-            session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=old.serial, now=alpha.now + _DAY
-        )
+        assert current() == staged
+        shown = _present(session, alpha, old.serial, alpha.now + _DAY)
         # The staged certificate remains unused too, because the latest request applies.
         session.refresh(staged)
-        assert (staged.present_from, server_renewal.get_presented_server(session, tenant_id=alpha.tenant_id)) == (
-            None,
-            shown,
-        )
-        assert server_renewal.find_removed_names(new, shown) == server_renewal.RemovedServerNames(
-            tuple(names), new.serial.hex()
-        )
+        assert (staged.present_from, current()) == (None, shown)
+        removed = server_renewal.RemovedServerNames(tuple(names), new.serial.hex())
+        assert server_renewal.find_removed_names(new, shown) == removed
         renewed = _renew(session, alpha, old.not_after - 45 * _DAY)
-        assert renewed is not None
         assert (renewed.common_name, server_renewal.find_removed_names(shown, renewed)) == (old.common_name, None)
         with pytest.raises(CertificateStatusConflict, match="expired on"):
-            server_renewal.present_server_certificate(
-                session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=old.serial, now=old.not_after
-            )
+            _present(session, alpha, old.serial, old.not_after)
 
 
 @pytest.fixture
@@ -329,9 +246,7 @@ def token_signing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
     return SigningContext(SEALER, "http://status.admit.example", token=hsm.token())
 
 
-def test_tenant_with_token_keys_issues_and_rolls_over(
-    app_engine: Engine, platform: Platform, token_signing: SigningContext, tmp_path: Path
-) -> None:
+def test_tenant_with_token_keys_issues_and_rolls_over(app_engine, platform, token_signing, tmp_path):
     tenant_id = make_tenant(app_engine, platform, "vault").id
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         profiles.update_key_store(session, actor=ACTOR, tenant_id=tenant_id, store="pkcs11")
@@ -353,23 +268,20 @@ def test_tenant_with_token_keys_issues_and_rolls_over(
         SIGNING.authority_key(done.issuing)
 
 
-def test_profiles_are_validated_on_save_and_used_on_issue(
-    app_engine: Engine, alpha: Certified, bravo: Certified
-) -> None:
-    scope = TenantScope(alpha.tenant_id)
+def test_profiles_are_validated_on_save_and_used_on_issue(scoped, alpha, bravo):
     named = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "name": "eap-client-device"}
-    with session_scope(scope, engine=app_engine) as session:
+    with scoped() as session:
         profiles.update_profile(session, choice={"validity_days": 90, "key": "rsa-2048"}, **named)
     for wrong in ({"validity_days": 5000}, {"key": "dsa"}, {"authority": True}, {"validity_days": "x"}):
-        with session_scope(scope, engine=app_engine) as session, pytest.raises(profiles.ProfileRefused):
+        with scoped() as session, pytest.raises(profiles.ProfileRefused):
             profiles.update_profile(session, choice=wrong, **named)
-    with session_scope(scope, engine=app_engine) as session, pytest.raises(profiles.ProfileNotFound):
+    with scoped() as session, pytest.raises(profiles.ProfileNotFound):
         profiles.update_profile(session, choice={}, **named | {"name": "nonsense"})
-    with session_scope(scope, engine=app_engine) as session:
+    with scoped() as session:
         files = build_pem_files(alpha.issue(session))
         row = session.scalars(select(Certificate).where(Certificate.profile == "eap-client-device")).one()
     assert row.not_after - alpha.now < 90 * _DAY
     assert b"Public-Key: (2048 bit)" in openssl("x509", "-noout", "-text", data=files["cert"]).stdout
-    with session_scope(TenantScope(bravo.tenant_id), engine=app_engine) as session:
+    with scoped(bravo) as session:
         found = {profile.name: profile for profile in profiles.list_profiles(session, tenant_id=bravo.tenant_id)}
     assert found["eap-client-device"].validity == 730 * _DAY

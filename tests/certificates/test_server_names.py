@@ -25,39 +25,42 @@ def session(app_engine: Engine, alpha: Certified) -> Iterator[Session]:
         yield session
 
 
-@pytest.mark.parametrize("profile", ["eap-client-device", "eap-client-user", "radsec-nas", "radsec-server"])
 @pytest.mark.parametrize(
-    "name",
+    ("profile", "name"),
     [
-        SERVER,
-        SERVER.upper(),
-        f"{SERVER}.",
+        ("eap-client-device", SERVER),
+        ("eap-client-device", SERVER.upper()),
+        ("eap-client-device", f"{SERVER}."),
         # Android compares only the end of a name.
-        f"laptop.{SERVER}",
-        "*.alpha.admit.example",
+        ("eap-client-device", f"laptop.{SERVER}"),
+        ("eap-client-device", "*.alpha.admit.example"),
         # U+FF52 becomes an r when Admit replaces look-alike characters.
-        f"\uff52{SERVER[1:]}",
+        ("eap-client-device", f"\uff52{SERVER[1:]}"),
+        ("eap-client-user", SERVER),
+        ("radsec-nas", SERVER),
+        ("radsec-server", SERVER),
     ],
 )
-def test_common_name_of_a_server_is_rejected(session: Session, alpha: Certified, profile: str, name: str) -> None:
+def test_common_name_of_a_server_is_rejected(session, alpha, profile, name):
     sans = [parse_san("dns:other.example")] if profile == "radsec-server" else []
     with pytest.raises(CertificateRefused, match="RADIUS servers"):
         alpha.issue(session, profile=profile, common_name=name, sans=sans)
 
 
-@pytest.mark.parametrize("profile", ["eap-client-device", "radsec-nas", "radsec-server"])
-@pytest.mark.parametrize("name", [SERVER, f"x.{SERVER}"])
-def test_alternative_name_of_a_server_is_rejected(session: Session, alpha: Certified, profile: str, name: str) -> None:
+@pytest.mark.parametrize(
+    ("profile", "name"), [("eap-client-device", SERVER), ("radsec-nas", f"x.{SERVER}"), ("radsec-server", SERVER)]
+)
+def test_alternative_name_of_a_server_is_rejected(session, alpha, profile, name):
     with pytest.raises(CertificateRefused, match="RADIUS servers"):
         alpha.issue(session, profile=profile, sans=[parse_san(f"dns:{name}")])
 
 
 @pytest.mark.parametrize("name", ["alpha.admit.example", f"x{SERVER}", "radius.bravo.admit.example", "radius"])
-def test_similar_name_is_issued(session: Session, alpha: Certified, name: str) -> None:
+def test_similar_name_is_issued(session, alpha, name):
     assert alpha.issue(session, common_name=name, sans=[parse_san(f"dns:{name}")]).common_name == name
 
 
-def test_new_server_name_blocks_renewal_of_older_certs(session: Session, alpha: Certified) -> None:
+def test_new_server_name_blocks_renewal_of_older_certs(session, alpha):
     issued = alpha.issue(session, common_name="aaa.example")
     _serve(session, alpha, ["aaa.example", "bbb.example"])
     old = certificate_enrolment.require_renewable_by_admin(session, tenant_id=alpha.tenant_id, serial=issued.serial)
@@ -69,7 +72,7 @@ def test_new_server_name_blocks_renewal_of_older_certs(session: Session, alpha: 
             alpha.issue(session, common_name=name)
 
 
-def test_name_is_free_after_the_server_certificate_expires(session: Session, alpha: Certified) -> None:
+def test_name_is_free_after_the_server_certificate_expires(session, alpha):
     ended = alpha.authorities.server.not_after + timedelta(seconds=1)
     alpha.issue(session, common_name=SERVER, now=ended)
 

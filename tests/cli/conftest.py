@@ -9,16 +9,13 @@ from typing import Any, NamedTuple
 import pytest
 from click.testing import CliRunner, Result
 from fastapi import FastAPI
-from sqlalchemy import Engine, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Engine
 
 from api.main import create_app
 from cli.main import admit
 from nac.accounts.operator_tokens import get_key_file, make_key
-from nac.models import Cell
 from tests.api.app_server import serve_app_on_port, settings_of_public
 from tests.factories.certificates import SEALER, write_master_key
-from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell
 from tests.postgres import Database
 from tests.row_snapshots import SnapshotStore
@@ -105,12 +102,3 @@ def make_alpha() -> None:
 def alpha(standing: SnapshotStore, cli: Admit) -> Admit:
     standing(make_alpha)
     return cli
-
-
-@pytest.fixture
-def with_dictionary(alpha: Admit, standing: SnapshotStore, owner_engine: Engine, cell_engine: Engine) -> Admit:
-    """Alpha in a cell that has reported radiusd's dictionary. Replies are checked only with one."""
-    with Session(owner_engine) as session:
-        cell_id = session.scalars(select(Cell.id)).one()
-    standing(give_dictionary, cell_engine, cell_id)
-    return alpha

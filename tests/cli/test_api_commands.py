@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,8 @@ Api = Callable[..., Result]
 
 @pytest.fixture
 def token_file(app_engine: Engine, platform: Platform, tmp_path: Path) -> Path:
+    owner, end = Owner(platform.msp_id), utc_now() + timedelta(days=1)
+    held = permissions_at(owner.level)
     with session_scope(MspScope(platform.msp_id), engine=app_engine) as session:
         held = permissions_at(Owner(platform.msp_id).level)
         given = {
@@ -52,8 +55,11 @@ def app(migrated_database: Database, tmp_path_factory: pytest.TempPathFactory) -
 def api(app: FastAPI, app_engine: Engine, platform: Platform, token_file: Path) -> Iterator[Api]:
     make_tenant(app_engine, platform, "alpha")
     with serve_app_on_port(app) as url:
-        given = ("api", "--url", url, "--token-file", str(token_file))
-        yield lambda *arguments, text="": CliRunner().invoke(admit, (*given, *arguments), input=text)
+        yield partial(run_api, url, "--token-file", str(token_file))
+
+
+def run_api(url: str, *arguments: str, text: str = "") -> Result:
+    return CliRunner().invoke(admit, ("api", "--url", url, *arguments), input=text)
 
 
 def parse_output(result: Result) -> dict[str, object]:
@@ -80,13 +86,12 @@ def test_options_become_path_query_and_body(api: Api) -> None:
         assert (made["mac"], made["name"], made["attributes"]) == (mac, "Printer", {"floor": "2"})
     changed = parse_output(api("update-endpoint", "alpha", "00:00:5e:00:53:00", "--valid-until", "null", "--json"))
     assert changed["valid_until"] is None
-    page = parse_output(
-        api("list-endpoints", "alpha", "--limit", "2", "--status", "active", "--status", "blocked", "--json")
-    )
+    listing = ("list-endpoints", "alpha", "--limit", "2")
+    page = parse_output(api(*listing, "--status", "active", "--status", "blocked", "--json"))
     assert len(page["items"]) == 2  # type: ignore[arg-type]
-    every = parse_output(api("list-endpoints", "alpha", "--limit", "2", "--all", "--json"))
+    every = parse_output(api(*listing, "--all", "--json"))
     assert [each["mac"][-1] for each in every["items"]] == ["0", "1", "2"]  # type: ignore[attr-defined]
-    table = api("list-endpoints", "alpha", "--limit", "2")
+    table = api(*listing)
     assert "00:00:5e:00:53:01" in table.stdout
     assert "--after" in table.stderr
     assert api("delete-endpoint", "alpha", "00:00:5e:00:53:00").exit_code == 0
@@ -122,10 +127,9 @@ def test_api_errors_are_printed_with_an_exit_status(
 
 
 def test_each_of_several_errors_is_its_own_object(api: Api, tmp_path: Path) -> None:
+    items = [{"mac": "xyz"}, {"mac": "00005e005301", "groups": ["no"]}]
     body = tmp_path / "endpoints.json"
-    body.write_text(
-        json.dumps({"operation": "put", "items": [{"mac": "xyz"}, {"mac": "00005e005301", "groups": ["no"]}]})
-    )
+    body.write_text(json.dumps({"operation": "put", "items": items}))
     refused = api("update-endpoints-in-bulk", "alpha", "--body", str(body), "--json")
     told = json.loads(refused.stdout)
     assert (refused.exit_code, told["error"], told["message"]) == (2, "rows-refused", "2 mistakes.")
@@ -136,21 +140,20 @@ def test_each_of_several_errors_is_its_own_object(api: Api, tmp_path: Path) -> N
     assert "items[1].groups: Unknown group 'no'." in refused.stderr
 
 
-def test_invalid_url_and_missing_token_are_reported(api: Api, token_file: Path) -> None:
+def test_invalid_url_and_token_are_reported(
+    api: Api, app: FastAPI, token_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     token_file.write_text("admit_x")
     refused = api("get-tenant", "alpha", "--json")
     assert (refused.exit_code, json.loads(refused.stdout)["error"]) == (1, "token-refused")
-    away = CliRunner().invoke(admit, ("api", "--url", "http://127.0.0.1:9", "get-tenant", "alpha"))
-    assert (away.exit_code, "does not respond" in away.output) == (1, True)
-    assert CliRunner().invoke(admit, ("api", "--url", "ftp://x", "get-tenant", "alpha")).exit_code == 2
-
-
-def test_missing_token_error_explains_the_options(api: Api, app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ADMIT_API_TOKEN", raising=False)
     with serve_app_on_port(app) as url:
-        refused = CliRunner().invoke(admit, ("api", "--url", url, "get-tenant", "alpha", "--json"))
+        refused = run_api(url, "get-tenant", "alpha", "--json")
     problem = json.loads(refused.stdout)
     assert (refused.exit_code, problem["error"], "ADMIT_API_TOKEN" in problem["remedy"]) == (1, "not-signed-in", True)
+    away = run_api("http://127.0.0.1:9", "get-tenant", "alpha")
+    assert (away.exit_code, "does not respond" in away.output) == (1, True)
+    assert run_api("ftp://x", "get-tenant", "alpha").exit_code == 2
 
 
 def test_other_media_types_are_passed_through(tmp_path: Path) -> None:
@@ -169,16 +172,12 @@ def test_other_media_types_are_passed_through(tmp_path: Path) -> None:
         return PlainTextResponse(f"content of {name}\n")
 
     with serve_app_on_port(app) as url:
-        sent = CliRunner().invoke(
-            admit, ("api", "--url", url, "put-file", "a/b", "--body", "-", "--json"), input="1234"
-        )
-        assert sent.exit_code in (0, 2)
-        sent = CliRunner().invoke(admit, ("api", "--url", url, "put-file", "a", "--body", "-", "--json"), input="1234")
+        assert run_api(url, "put-file", "a/b", "--body", "-", "--json", text="1234").exit_code in (0, 2)
+        sent = run_api(url, "put-file", "a", "--body", "-", "--json", text="1234")
         assert json.loads(sent.stdout) == {"octets": 4}
         output = tmp_path / "file"
-        assert CliRunner().invoke(admit, ("api", "--url", url, "get-file", "x", "--output", str(output))).exit_code == 0
-        assert output.read_text() == "content of x\n"
-        assert CliRunner().invoke(admit, ("api", "--url", url, "get-file", "x")).stdout == "content of x\n"
+        assert run_api(url, "get-file", "x", "--output", str(output)).exit_code == 0
+        assert output.read_text() == run_api(url, "get-file", "x").stdout == "content of x\n"
 
 
 _BINARY = {"requestBody": {"content": {"text/csv": {}}, "required": True}}

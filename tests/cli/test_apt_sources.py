@@ -71,28 +71,22 @@ def test_release_source_derives_backports(name: str):
     assert derive_backports(parse(text), "bookworm") == expected
 
 
-def test_existing_backports_derive_nothing():
-    known = parse_deb822(DEB822.replace("bookworm-updates", "bookworm-backports"))
-    assert derive_backports(known, "bookworm") is None
-
-
-def test_disabled_backports_count_as_missing():
-    disabled = "Enabled: no\n" + FROM_DEB822
-    assert derive_backports(parse_deb822(DEB822) + parse_deb822(disabled), "bookworm") == FROM_DEB822
-
-
-def test_backports_without_main_count_as_missing():
-    contrib = FROM_DEB822.replace("Components: main", "Components: contrib")
-    assert derive_backports(parse_deb822(DEB822) + parse_deb822(contrib), "bookworm") == FROM_DEB822
+@pytest.mark.parametrize(
+    ("backports", "derived"),
+    [
+        (FROM_DEB822, None),
+        ("Enabled: no\n" + FROM_DEB822, FROM_DEB822),
+        (FROM_DEB822.replace("Components: main", "Components: contrib"), FROM_DEB822),
+    ],
+    ids=["existing", "disabled", "without main"],
+)
+def test_only_usable_backports_derive_nothing(backports: str, derived: str | None):
+    assert derive_backports(parse_deb822(DEB822) + parse_deb822(backports), "bookworm") == derived
 
 
 def test_other_release_is_rejected_with_a_remedy():
     with pytest.raises(Refused, match=r"bookworm main.*Add a source for bookworm-backports"):
         derive_backports(parse_deb822(DEB822.replace("bookworm", "trixie")), "bookworm")
-
-
-def test_derived_entry_is_read_as_backports():
-    assert derive_backports(parse_deb822(DEB822) + parse_deb822(FROM_DEB822), "bookworm") is None
 
 
 def test_files_are_read_as_apt_reads_them(tmp_path: Path):

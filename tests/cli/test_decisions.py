@@ -1,15 +1,21 @@
-"""`./admit decisions`: how a help desk sees a rejection."""
+"""`./admit decisions`: how a help desk sees a rejection. `./admit watch` where it cannot start.
+
+tests/two_cells/test_live_agent.py covers `watch` with a real agent.
+"""
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
+from cli.commands.watch import _sentence
 from cli.remote.results import name_commands
 from nac.engine.reasons import REASONS
 from nac.kit.clock import utc_now
+from nac.logs.events.live_stream import StreamNotice
 from nac.models import AuthLog, Site, Tenant
 from tests.cli.conftest import Admit
 from tests.factories.rows import make_row
@@ -25,26 +31,23 @@ def width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
 
 
-@pytest.fixture
-def logged(alpha: Admit, owner_engine: Engine) -> Admit:
-    blocked = {
-        "mac": "001122334455",
-        "identity": "0011.2233.4455",
-        "method": "mab",
-        "nas_identifier": "core-1",
-        "nas_port": "",
-    }
-    permitted = {"identity": "Ann\x1b[2J", "method": "pap", "vlan": "40", "rule_name": "Staff", "detail": ""}
-    permitted["reply"] = [["Tunnel-Type:1", ":=", "VLAN"], ["Framed-IP-Address", ":=", "10.1.0.21"]]
+def log_decisions(owner_engine: Engine, *rows: dict[str, Any]) -> None:
     with Session(owner_engine) as session, session.begin():
         tenant_id = session.scalars(select(Tenant.id)).one()
-        for minutes, permits, reason, more in (
-            (90, False, "endpoint-blocked", blocked | {"detail": "at the door"}),
-            (1, True, "rule-permitted", permitted),
-        ):
-            at = utc_now() - timedelta(minutes=minutes)
-            values = {"at": at, "permitted": permits, "reason": reason, "rule_name": "", "vlan": "", "suppressed": 0}
-            make_row(session, AuthLog.__table__, tenant_id, **values | more)
+        for row in rows:
+            make_row(session, AuthLog.__table__, tenant_id, **row)
+
+
+@pytest.fixture
+def logged(alpha: Admit, owner_engine: Engine) -> Admit:
+    common = {"rule_name": "", "vlan": "", "suppressed": 0}
+    blocked = {"permitted": False, "reason": "endpoint-blocked", "detail": "at the door", "method": "mab"}
+    blocked |= {"mac": "001122334455", "identity": "0011.2233.4455", "nas_identifier": "core-1", "nas_port": ""}
+    permitted = {"permitted": True, "reason": "rule-permitted", "detail": "", "method": "pap"}
+    permitted |= {"identity": "Ann\x1b[2J", "vlan": "40", "rule_name": "Staff"}
+    permitted["reply"] = [["Tunnel-Type:1", ":=", "VLAN"], ["Framed-IP-Address", ":=", "10.1.0.21"]]
+    ages = ((blocked, timedelta(minutes=90)), (permitted, timedelta(minutes=1)))
+    log_decisions(owner_engine, *(common | row | {"at": utc_now() - age} for row, age in ages))
     return alpha
 
 
@@ -68,38 +71,29 @@ def test_json_has_advice_only_for_rejections(logged: Admit) -> None:
     assert (permitted["addresses"], rejected["addresses"]) == (["10.1.0.21"], [])
     assert (rejected["verdict"], rejected["title"]) == ("deny", "Device is blocked")
     assert rejected["remedy"] == remedy_of("endpoint-blocked")
-    assert (permitted["verdict"], permitted["vlan"], permitted["rule"], permitted["remedy"]) == (
-        "permit",
-        "40",
-        "Staff",
-        "",
-    )
+    shown = [permitted[name] for name in ("verdict", "vlan", "rule", "remedy")]
+    assert shown == ["permit", "40", "Staff", ""]
 
 
-@pytest.mark.parametrize(
-    ("options", "count"),
-    [
-        (("--limit", "1"), 1),
-        (("--since", "1h"), 1),
-        (("--since", "2h"), 2),
-        (("--since", "2001-02-03"), 2),
-        (("--reason", "endpoint-blocked"), 1),
-        (("--user", "nobody"), 0),
-        (("--rejects",), 1),
-        (("--nas", "CORE-1"), 1),
-        (("--site", "main"), 0),
-    ],
-)
-def test_options_filter_the_list(logged: Admit, options: tuple[str, ...], count: int) -> None:
-    assert len(logged.json("decisions", "-t", "alpha", *options)) == count
+def test_options_filter_the_list(logged: Admit) -> None:
+    for options, count in {
+        "--limit 1": 1,
+        "--since 1h": 1,
+        "--since 2h": 2,
+        "--since 2001-02-03": 2,
+        "--reason endpoint-blocked": 1,
+        "--user nobody": 0,
+        "--rejects": 1,
+        "--nas CORE-1": 1,
+        "--site main": 0,
+    }.items():
+        assert len(logged.json("decisions", "-t", "alpha", *options.split())) == count, options
 
 
 def test_eap_tls_shows_certificate_and_port(alpha: Admit, owner_engine: Engine) -> None:
-    with Session(owner_engine) as session, session.begin():
-        tenant_id = session.scalars(select(Tenant.id)).one()
-        shown = {"method": "eap-tls", "identity": "anonymous", "certificate_serial": "0a1b", "nas_port": "ge-0/0/1"}
-        facts = {"certificate.common_name": ["laptop-1\x1b[2J"]}
-        make_row(session, AuthLog.__table__, tenant_id, **shown, nas_identifier="core-1", request=facts)
+    row = {"method": "eap-tls", "identity": "anonymous", "certificate_serial": "0a1b", "nas_identifier": "core-1"}
+    facts = {"certificate.common_name": ["laptop-1\x1b[2J"]}
+    log_decisions(owner_engine, row | {"nas_port": "ge-0/0/1", "request": facts})
     first, certificate, *_ = alpha.run("decisions", "-t", "alpha", "--user", "0A:1B").stdout.splitlines()
     assert first.endswith("eap-tls, anonymous, from core-1 port ge-0/0/1")
     assert certificate.strip() == "certificate laptop-1\\x1b[2J, serial 0a1b"
@@ -107,11 +101,9 @@ def test_eap_tls_shows_certificate_and_port(alpha: Admit, owner_engine: Engine) 
 
 
 def test_outer_name_is_shown_if_different(alpha: Admit, owner_engine: Engine) -> None:
-    with Session(owner_engine) as session, session.begin():
-        tenant_id = session.scalars(select(Tenant.id)).one()
-        for identity in ("anna", "anonymous"):
-            shown = {"method": "eap-ttls-pap", "identity": identity, "nas_identifier": "core-1", "nas_port": ""}
-            make_row(session, AuthLog.__table__, tenant_id, **shown, request={"radius.User-Name": ["anonymous"]})
+    row = {"method": "eap-ttls-pap", "nas_identifier": "core-1", "nas_port": ""}
+    row |= {"request": {"radius.User-Name": ["anonymous"]}}
+    log_decisions(owner_engine, *(row | {"identity": identity} for identity in ("anna", "anonymous")))
     first = alpha.run("decisions", "-t", "alpha", "--user", "anna").stdout.splitlines()[0]
     assert first.endswith("eap-ttls-pap, anna (anonymous outside), from core-1")
     assert alpha.json("decisions", "-t", "alpha", "--user", "anna")[0]["outer_user"] == "anonymous"
@@ -125,11 +117,10 @@ def test_limit_beyond_a_page_returns_all_decisions(logged: Admit, monkeypatch: p
     assert len(logged.json("decisions", "-t", "alpha", "--limit", "1")) == 1
 
 
-@pytest.mark.parametrize("options", [("--since", "yesterday"), ("--reason", "x"), ("--limit", "0")])
-def test_invalid_option_value_lists_the_valid_ones(logged: Admit, options: tuple[str, ...]) -> None:
-    result = logged.run("decisions", "-t", "alpha", *options)
-    assert result.exit_code == 2
-    assert options[0].strip("-") in result.stderr
+def test_invalid_option_value_names_the_option(alpha: Admit) -> None:
+    for option, value in (("--since", "yesterday"), ("--reason", "x"), ("--limit", "0")):
+        result = alpha.run("decisions", "-t", "alpha", option, value)
+        assert (result.exit_code, option.strip("-") in result.stderr) == (2, True), option
 
 
 MONITORED = [
@@ -137,23 +128,16 @@ MONITORED = [
     ("deny", "rule", "Guests", "would be denied by rule 'Guests'; admitted because rule 'Guests' is in monitor mode"),
     ("deny", "site", "", "would be denied; admitted because site main is in monitor mode"),
     ("permit", "site", "Staff", "would be admitted by rule 'Staff'; admitted because site main is in monitor mode"),
-    (
-        "quarantine",
-        "site",
-        "S",
-        "would be put into quarantine by rule 'S'; admitted because site main is in monitor mode",
-    ),
+    ("quarantine", "site", "S", "would be put into quarantine by rule 'S'; admitted because site main is in monitor"),
 ]
 
 
 @pytest.mark.parametrize(("verdict", "by", "rule", "words"), MONITORED)
 def test_monitor_mode_shows_the_would_be_result(alpha: Admit, owner_engine: Engine, verdict, by, rule, words) -> None:
-    with Session(owner_engine) as session, session.begin():
-        tenant_id = session.scalars(select(Tenant.id)).one()
+    with Session(owner_engine) as session:
         site_id = session.scalars(select(Site.id)).one()
-        values = {"permitted": True, "verdict": verdict, "monitored": by, "rule_name": rule, "reason": "rule-denied"}
-        make_row(session, AuthLog.__table__, tenant_id, **values, site_id=site_id)
-        make_row(session, AuthLog.__table__, tenant_id, permitted=True, verdict="permit")
+    values = {"permitted": True, "verdict": verdict, "monitored": by, "rule_name": rule, "reason": "rule-denied"}
+    log_decisions(owner_engine, values | {"site_id": site_id}, {"permitted": True, "verdict": "permit"})
     first, *more = alpha.run("decisions", "-t", "alpha", "--monitored").stdout.splitlines()
     assert "  permit  " in first
     assert words in " ".join(line.strip() for line in more)
@@ -163,10 +147,8 @@ def test_monitor_mode_shows_the_would_be_result(alpha: Admit, owner_engine: Engi
 
 
 def test_quarantine_is_shown(alpha: Admit, owner_engine: Engine) -> None:
-    with Session(owner_engine) as session, session.begin():
-        tenant_id = session.scalars(select(Tenant.id)).one()
-        values = {"permitted": True, "verdict": "quarantine", "reason": "rule-quarantined", "rule_name": "Sick"}
-        make_row(session, AuthLog.__table__, tenant_id, **values)
+    values = {"permitted": True, "verdict": "quarantine", "reason": "rule-quarantined", "rule_name": "Sick"}
+    log_decisions(owner_engine, values)
     first, why, *_ = alpha.run("decisions", "-t", "alpha").stdout.splitlines()
     assert "  quarantine  " in first
     assert why.strip().startswith("Put into quarantine by a rule (rule-quarantined), rule 'Sick'")
@@ -178,13 +160,33 @@ def test_empty_result_is_reported(alpha: Admit) -> None:
     assert alpha.run("decisions", "-t", "alpha").stdout == "none\n"
 
 
-@pytest.mark.parametrize("code", REASONS)
-def test_help_desk_texts_avoid_jargon(code: str) -> None:
-    reason = REASONS[code]
+def test_help_desk_texts_avoid_jargon() -> None:
+    jargon = re.compile(r"OpenSSL|FreeRADIUS|radiusd|handshake|\bEKU\b|\bX509|TLS alert|unknown_ca|rlm_")
     # Technical terms may stand in parentheses.
-    plain = re.sub(r"\([^)]*\)", "", f"{reason.title}. {reason.advice}")
-    assert not re.search(r"OpenSSL|FreeRADIUS|radiusd|handshake|\bEKU\b|\bX509|TLS alert|unknown_ca|rlm_", plain)
-
-
-def test_certificate_device_advice_is_not_only_groups() -> None:
+    plain = {code: re.sub(r"\([^)]*\)", "", f"{each.title}. {each.advice}") for code, each in REASONS.items()}
+    assert [code for code, text in plain.items() if jargon.search(text)] == []
     assert "certificate" in REASONS["fallback-denied"].advice
+
+
+def test_watch_is_rejected_before_it_starts(alpha: Admit, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = alpha.run("watch", "-t", "alpha")
+    assert (without.exit_code, "ADMIT_REDIS_URL" in without.stderr) == (1, True)
+    monkeypatch.setenv("ADMIT_REDIS_URL", "unix:///nonexistent/redis.sock")
+    for option, value in (("--mac", "aa:bb"), ("--site", "nowhere"), ("--kind", "prophecy")):
+        result = alpha.run("watch", "-t", "alpha", option, value)
+        assert (result.exit_code, value in result.stderr) == (2, True), option
+
+
+@pytest.mark.parametrize(
+    ("notice", "said"),
+    [
+        (StreamNotice("listening"), "Listening to alpha."),
+        (StreamNotice("silent"), "./admit status"),
+        (StreamNotice("lost"), "Lost"),
+        (StreamNotice("back"), "Reconnected"),
+        (StreamNotice("left-out", count=37), "37 events were skipped"),
+        (StreamNotice("left-out"), "may be missing"),
+    ],
+)
+def test_watch_status_messages_are_printed(notice: StreamNotice, said: str) -> None:
+    assert said in _sentence(notice, "alpha")

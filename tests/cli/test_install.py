@@ -1,4 +1,7 @@
-"""Fake `dpkg-query`, `apt-cache` and `apt-get` of the test: what is installed, available and requested."""
+"""Packages of the distribution: which ones are missing or rejected, and which ones `./admit up` installs.
+
+The test has its own `dpkg-query`, `apt-cache` and `apt-get`.
+"""
 
 import subprocess
 import sys
@@ -10,7 +13,15 @@ from cli.errors import Refused
 from cli.install import ensure_packages
 from cli.layout import CHECKOUT
 from cli.output import Progress
-from cli.packages import BENCH_PACKAGES, REQUIRED_PACKAGES, TEST_PACKAGES
+from cli.packages import (
+    BENCH_PACKAGES,
+    REQUIRED_PACKAGES,
+    TEST_PACKAGES,
+    freeradius_objection,
+    is_upgradable,
+    list_missing,
+    upstream_version,
+)
 
 
 @pytest.fixture
@@ -81,12 +92,6 @@ def test_freeradius_packages_have_one_version(
     ]
 
 
-def test_old_freeradius_counts_as_missing(machine, tmp_path: Path):
-    machine(freeradius="3.2.1+dfsg-4+deb12u1")
-    with pytest.raises(Refused, match=r"missing: freeradius\."):
-        ensure_packages(Progress(), install=False, log=tmp_path / "log")
-
-
 def test_freeradius_that_drops_values_is_rejected_and_kept(machine, tmp_path: Path):
     machine(freeradius="3.2.10+dfsg-1")
     with pytest.raises(Refused, match=r"FreeRADIUS 3\.2\.10 drops values"):
@@ -100,3 +105,44 @@ def test_bench_keeps_standard_output_for_results(machine):
     assert (done.returncode, done.stdout) == (1, "")
     assert "FreeRADIUS 3.2.7, PostgreSQL 15.1" in done.stderr
     assert "Invalid --only 'nonsense'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("version", "complaint"),
+    [
+        ("3.2.7+dfsg-1~bpo12+1", ""),
+        ("3.2.8+dfsg-1", ""),
+        ("1:3.2.8-2", ""),
+        ("3.2.1+dfsg-4+deb12u1", "BlastRADIUS"),
+        ("3.0.26~dfsg-1", "BlastRADIUS"),
+        ("3.2.6+dfsg-1", "is not supported"),
+        ("3.2.9+dfsg-1", "drops values"),
+        ("3.2.10+dfsg-1", "drops values"),
+        ("3.2.11+dfsg-1", "is not supported"),
+    ],
+)
+def test_freeradius_version_check_is_one_sentence(version: str, complaint: str):
+    said = freeradius_objection(version)
+    assert complaint in said
+    assert bool(said) == bool(complaint)
+    assert said.count(". ") == 0
+
+
+def test_absent_or_old_packages_are_missing():
+    installed = {package.name: "3.2.7+dfsg-1~bpo12+1" for package in REQUIRED_PACKAGES}
+    assert list_missing(installed | {"x": "1"}) == []
+    without = {name: version for name, version in installed.items() if name != "eapoltest"}
+    assert [package.name for package in list_missing(without)] == ["eapoltest"]
+    # FreeRADIUS of the release is upgraded with its siblings.
+    old = installed | {"freeradius": "3.2.1+dfsg-4", "freeradius-utils": "3.2.1+dfsg-4"}
+    assert [package.name for package in list_missing(old)] == ["freeradius", "freeradius-utils"]
+
+
+def test_newer_freeradius_is_not_downgraded():
+    assert not is_upgradable("3.2.10+dfsg-1")
+    assert is_upgradable("3.2.6+dfsg-1")
+
+
+@pytest.mark.parametrize(("debian", "expected"), [("5:7.0.15-1~deb12u10", "7.0.15"), ("15.20-0+deb12u1", "15.20")])
+def test_upstream_version_drops_epoch_and_revision(debian: str, expected: str):
+    assert upstream_version(debian) == expected

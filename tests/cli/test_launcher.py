@@ -23,9 +23,9 @@ class Checkout:
         for lock in (RUN, DEVELOPMENT):
             (self.folder / lock).write_text("# no packages\n")
 
-    def admit(self, *arguments: str) -> list[str]:
+    def admit(self, *arguments: str, launcher: Path | None = None) -> list[str]:
         """Run a command. Return the lock files that it installed."""
-        command = [self.folder / "admit", *arguments]
+        command = [launcher or self.folder / "admit", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
         assert (done.returncode, done.stdout) == (0, " ".join(arguments) + "\n"), done.stderr
         return re.findall(r"^admit: installing the Python packages of (\S+) into \.venv$", done.stderr, re.MULTILINE)
@@ -40,6 +40,11 @@ def checkout(tmp_path_factory) -> Checkout:
     checkout.fill()
     assert checkout.admit("up") == [RUN]
     return checkout
+
+
+def test_symlink_to_the_command_works(checkout, tmp_path):
+    (tmp_path / "other").symlink_to(checkout.folder / "admit")
+    assert checkout.admit("status", launcher=tmp_path / "other") == []
 
 
 def test_development_lock_is_installed_once_by_test(checkout):

@@ -6,7 +6,7 @@ import pytest
 from cli import layout as layouts
 from cli.account import is_root, may_run, require_account
 from cli.errors import Refused
-from cli.layout import find_arrangement, find_layout, make_layout, require_layout
+from cli.layout import find_arrangement, find_layout, make_layout
 from cli.rights import RIGHTS
 
 as_root = pytest.mark.skipif(not is_root(), reason="arranges accounts: needs root")
@@ -24,12 +24,6 @@ def open_up(path: Path) -> None:
     for folder in (path, *path.parents):
         if folder.stat().st_mode & 0o005 != 0o005:
             folder.chmod(folder.stat().st_mode | 0o055)
-
-
-def test_before_the_first_start_there_is_no_layout(var: Path):
-    assert find_layout() is None
-    with pytest.raises(Refused, match=r"Admit is not running\. Start Admit: \./admit up"):
-        require_layout()
 
 
 @as_root

@@ -68,14 +68,6 @@ MISSES = {
     "a docstring with a command": ("cli/x.py", '"""Admit is not running. Start it: ./admit up"""\n'),
     "plain English": ("api/x.py", 'def f():\n    """Return the permissions of the caller. The key is `anew`."""\n'),
 }
-DOCUMENT_HITS = ["Whoever signs in.", "a " * 50 + "b", "| it | is told by the cell |"]
-DOCUMENT_MISSES = [
-    "```\nwhoever\n```",
-    "    anew",
-    "The option `anew`.",
-    "| " + "a " * 60 + "|",
-    "See https://x.example/" + "a" * 99,
-]
 
 
 @pytest.mark.parametrize("name", HITS)
@@ -92,16 +84,7 @@ def test_near_miss_is_not_reported(name: str):
 
 
 CLASS = "import x\nclass Rule: ...\n"
-DUPLICATES = {
-    "one folder": ("nac/policies/a.py", "nac/policies/b.py"),
-    "subfolders of one package": ("nac/policies/drafts/a.py", "nac/policies/rules/b.py"),
-    "files of a top package": ("cli/a.py", "cli/b.py"),
-}
-UNIQUE = {
-    "two rooms": ("nac/policies/a.py", "nac/pools/a.py"),
-    "a folder and its parent": ("cli/a.py", "cli/remote/a.py"),
-    "tests": ("tests/a.py", "tests/b.py"),
-}
+ONE_FOLDER = ("nac/policies/a.py", "nac/policies/b.py")
 
 
 def find_duplicates(paths: tuple[str, ...], text: str) -> list[tuple[str, int, str, str]]:
@@ -109,30 +92,30 @@ def find_duplicates(paths: tuple[str, ...], text: str) -> list[tuple[str, int, s
     return [(finding.path, finding.line, finding.rule, finding.what) for finding in findings]
 
 
-@pytest.mark.parametrize("name", DUPLICATES)
-def test_duplicate_class_names_both_places(name: str):
-    one, other = DUPLICATES[name]
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [ONE_FOLDER, ("nac/policies/drafts/a.py", "nac/policies/rules/b.py"), ("cli/a.py", "cli/b.py")],
+)
+def test_duplicate_class_names_both_places(one: str, other: str):
     assert find_duplicates((one, other), CLASS) == [
         (one, 2, "class-name", f"Rule is also a class at {other}:2; rename one"),
         (other, 2, "class-name", f"Rule is also a class at {one}:2; rename one"),
     ]
 
 
-@pytest.mark.parametrize("name", UNIQUE)
-def test_class_name_of_another_package_is_accepted(name: str):
-    assert find_duplicates(UNIQUE[name], CLASS) == []
-
-
 @pytest.mark.parametrize(
-    "text",
+    ("paths", "text"),
     [
-        "class _Rule: ...\n",
-        "def f():\n    class Rule: ...\n",
-        "class Rule: ...  # house: allow class-name -- a reason\n",
+        (("nac/policies/a.py", "nac/pools/a.py"), CLASS),
+        (("cli/a.py", "cli/remote/a.py"), CLASS),
+        (("tests/a.py", "tests/b.py"), CLASS),
+        (ONE_FOLDER, "class _Rule: ...\n"),
+        (ONE_FOLDER, "def f():\n    class Rule: ...\n"),
+        (ONE_FOLDER, "class Rule: ...  # house: allow class-name -- a reason\n"),
     ],
 )
-def test_private_inner_or_allowed_class_is_accepted(text: str):
-    assert find_duplicates(DUPLICATES["one folder"], text) == []
+def test_class_of_another_package_or_scope_is_accepted(paths: tuple[str, ...], text: str):
+    assert find_duplicates(paths, text) == []
 
 
 def test_duplicate_class_is_found_in_a_repository(tmp_path: Path):
@@ -146,16 +129,17 @@ def test_duplicate_class_is_found_in_a_repository(tmp_path: Path):
     ]
 
 
-def test_suppression_with_a_reason_is_honoured():
-    line = "session.commit()  # house: allow commit -- a test of the escape\n"
-    assert check_python("nac/x.py", line) == []
-
-
 @pytest.mark.parametrize(
-    "escape", ["# house: allow commit", "# house: allow commit -- ", "# house: allow clock -- wrong rule"]
+    ("escape", "count"),
+    [
+        ("# house: allow commit -- a test of the escape", 0),
+        ("# house: allow commit", 1),
+        ("# house: allow commit -- ", 1),
+        ("# house: allow clock -- wrong rule", 1),
+    ],
 )
-def test_suppression_without_reason_or_of_another_rule_fails(escape: str):
-    assert len(check_python("nac/x.py", f"session.commit()  {escape}\n")) == 1
+def test_suppression_needs_the_rule_and_a_reason(escape: str, count: int):
+    assert len(check_python("nac/x.py", f"session.commit()  {escape}\n")) == count
 
 
 @pytest.mark.parametrize(
@@ -179,14 +163,21 @@ def test_generated_files_are_not_checked(tmp_path: Path):
     assert [(finding.path, finding.rule) for finding in check_repository(tmp_path)] == [("nac/x.py", "commit")]
 
 
-@pytest.mark.parametrize("text", DOCUMENT_HITS)
-def test_unclear_document_is_found(text: str):
-    assert [finding.rule for finding in check_document("docs/x.md", text)] == ["plain-english"]
-
-
-@pytest.mark.parametrize("text", DOCUMENT_MISSES)
-def test_plain_document_is_accepted(text: str):
-    assert check_document("docs/x.md", text) == []
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("Whoever signs in.", ["plain-english"]),
+        ("a " * 50 + "b", ["plain-english"]),
+        ("| it | is told by the cell |", ["plain-english"]),
+        ("```\nwhoever\n```", []),
+        ("    anew", []),
+        ("The option `anew`.", []),
+        ("| " + "a " * 60 + "|", []),
+        ("See https://x.example/" + "a" * 99, []),
+    ],
+)
+def test_unclear_document_is_found(text: str, rules: list[str]):
+    assert [finding.rule for finding in check_document("docs/x.md", text)] == rules
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import copy
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path
 
 import click
@@ -69,17 +70,13 @@ def _require_command(line: str) -> None:
     assert len(arguments) <= sum(not word.startswith("--") for word in words), line
 
 
-def test_operations_named_in_the_domain_exist(operations: Mapping[str, Operation]) -> None:
+def test_operations_and_parameters_of_the_domain_exist(operations: Mapping[str, Operation]) -> None:
     named = _read_operation_ids()
     assert len(named) > 50
     assert {operation for operation in named if hyphenate(operation) not in operations} == set()
-
-
-def test_parameters_named_in_the_domain_exist(operations: Mapping[str, Operation]) -> None:
-    for step in _read_steps():
-        if step.operation_id:
-            known = {value.name for value in operations[hyphenate(step.operation_id)].values}
-            assert step.parameters.keys() <= known, step
+    for step in filter(attrgetter("operation_id"), _read_steps()):
+        known = {value.name for value in operations[hyphenate(step.operation_id)].values}
+        assert step.parameters.keys() <= known, step
 
 
 def test_steps_of_the_domain_are_commands() -> None:
@@ -90,16 +87,13 @@ def test_steps_of_the_domain_are_commands() -> None:
         _require_command(line)
 
 
-def test_every_command_of_the_table_exists(operations: Mapping[str, Operation]) -> None:
+def test_commands_of_the_table_exist_and_are_named(operations: Mapping[str, Operation]) -> None:
     for key, usage in COMMANDS.items():
         operation, _, parameter = key.partition(".")
         if operation:
             _require_command(usage)
             known = {value.name for value in operations[hyphenate(operation)].values}
             assert not parameter or parameter.partition("=")[0] in known, key
-
-
-def test_every_operation_of_the_table_is_named() -> None:
     assert {key.partition(".")[0] for key in COMMANDS} - {""} - _read_operation_ids() == set()
 
 
@@ -133,25 +127,28 @@ def test_advice_names_operations_and_renders_commands() -> None:
     assert advice == "Create it first: createSite, getUser (user=anna)."
     assert (copy.deepcopy(advice), copy.deepcopy(advice).steps) == (advice, advice.steps)
     assert render_advice(advice) == "Create it first: ./admit site add SITE, ./admit user show anna."
-
-
-def test_alarm_of_a_cell_is_rendered_with_commands() -> None:
-    steps = [{"operation_id": "finishSecretRotation", "parameters": {"tenant": "alpha", "nas": "sw 1"}}]
-    alarm = {"code": "secret-rotation-ends:7", "detail": "List them, then finish", "since": "", "next_steps": steps}
-    assert render_alarm(alarm) == {
-        "code": "secret-rotation-ends:7",
-        "detail": "List them, then finish: ./admit secret-rotation finish --tenant alpha --nas 'sw 1'",
-        "since": "",
-    }
-
-
-def test_alarm_of_the_platform_is_rendered_with_its_command() -> None:
-    alarm = {"code": "database-nearly-full", "detail": "The database is nearly full."}
-    told = "The database is nearly full: ./admit retention limits set."
-    assert render_alarm(alarm) == alarm | {"detail": told}
-    assert render_alarm({"code": "pools", "detail": "None."}) == {"code": "pools", "detail": "None."}
-
-
-def test_other_text_stays_unchanged() -> None:
-    # As of a name that a person chose.
+    # Other text stays unchanged, such as a name that a person chose.
     assert render_advice("Unknown group 'listEndpoints'.") == "Unknown group 'listEndpoints'."
+
+
+STEPS = [{"operation_id": "finishSecretRotation", "parameters": {"tenant": "alpha", "nas": "sw 1"}}]
+
+
+@pytest.mark.parametrize(
+    ("alarm", "detail"),
+    [
+        # Of a cell, of the platform, and without a command.
+        (
+            {"code": "secret-rotation-ends:7", "detail": "List them, then finish", "since": "", "next_steps": STEPS},
+            "List them, then finish: ./admit secret-rotation finish --tenant alpha --nas 'sw 1'",
+        ),
+        (
+            {"code": "database-nearly-full", "detail": "The database is nearly full."},
+            "The database is nearly full: ./admit retention limits set.",
+        ),
+        ({"code": "pools", "detail": "None."}, "None."),
+    ],
+)
+def test_alarm_is_rendered_with_its_command(alarm: dict[str, object], detail: str) -> None:
+    shown = {name: value for name, value in alarm.items() if name != "next_steps"}
+    assert render_alarm(alarm) == shown | {"detail": detail}

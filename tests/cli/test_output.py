@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli.output import show_json, show_list, show_one
+from nac.kit.text_format import format_size
 
 
 @pytest.mark.parametrize("value", ["\x1b[2J", ["\x1b[2J"], ("\x1b[2J",), {"key": "\x1b[2J"}])
@@ -37,3 +38,19 @@ def test_json_times_are_iso_8601_with_offset(show):
     iso = "2026-11-23T04:05:06.000070Z"
     expected = {"at": iso, "inner": {"list": [iso, iso]}, "day": "2026-11-23", "text": "a b"}
     assert told in (expected, [expected])
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 bytes"),
+        (1_023, "1023 bytes"),
+        (1_024, "1 KB"),
+        (1_536, "1.5 KB"),
+        (10 * 1_024 + 600, "11 KB"),
+        (20 << 30, "20 GB"),
+        ((1 << 60) - 1, "1048576 TB"),
+    ],
+)
+def test_size_has_its_unit(size, text):
+    assert format_size(size) == text

@@ -1,5 +1,7 @@
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -23,38 +25,34 @@ def settings(first_port: int, api_port: int, **more: str) -> Settings:
     return load_settings({f"ADMIT_{name}": value for name, value in values.items()})
 
 
-def test_taken_cell_port_is_named_with_a_remedy():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
+@contextmanager
+def taken_port(kind: socket.SocketKind) -> Iterator[int]:
+    with socket.socket(socket.AF_INET, kind) as holder:
         holder.bind((ADDRESS, 0))
-        port = holder.getsockname()[1]
-        with pytest.raises(Refused, match=rf"UDP port {port} of {ADDRESS} is taken.*--first-port"):
-            require_free_ports(settings(port - 3, free_port(socket.SOCK_STREAM)))
+        if kind == socket.SOCK_STREAM:
+            holder.listen()
+        yield int(holder.getsockname()[1])
 
 
-def test_taken_api_port_is_named_with_a_remedy():
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as holder:
-        holder.bind((ADDRESS, 0))
-        holder.listen()
-        port = holder.getsockname()[1]
-        with pytest.raises(Refused, match=rf"TCP port {port} of {ADDRESS} is taken.*--api-port"):
-            # The second of the API's three ports.
-            require_free_ports(settings(free_port(socket.SOCK_DGRAM), port - 1))
+def test_taken_port_is_named_with_a_remedy():
+    with (
+        taken_port(socket.SOCK_DGRAM) as port,
+        pytest.raises(Refused, match=rf"UDP port {port} of {ADDRESS} is taken.*--first-port"),
+    ):
+        require_free_ports(settings(port - 3, free_port(socket.SOCK_STREAM)))
+    # The second of the API's three ports.
+    with (
+        taken_port(socket.SOCK_STREAM) as port,
+        pytest.raises(Refused, match=rf"TCP port {port} of {ADDRESS} is taken.*--api-port"),
+    ):
+        require_free_ports(settings(free_port(socket.SOCK_DGRAM), port - 1))
 
 
-def test_port_is_free_after_its_holder_exits():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
-        holder.bind((ADDRESS, 0))
-        port = holder.getsockname()[1]
-        assert first_taken(ADDRESS, [port], socket.SOCK_DGRAM) == port
-    assert first_taken(ADDRESS, [port], socket.SOCK_DGRAM) is None
-
-
-def test_port_taken_in_one_family_counts_as_taken():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
-        holder.bind((ADDRESS, 0))
-        port = holder.getsockname()[1]
-        assert first_taken("::", [port], socket.SOCK_DGRAM) == port
-    assert first_taken("::", [port], socket.SOCK_DGRAM) is None
+@pytest.mark.parametrize("address", [ADDRESS, "::"], ids=["same family", "both families"])
+def test_port_is_free_after_its_holder_exits(address: str):
+    with taken_port(socket.SOCK_DGRAM) as port:
+        assert first_taken(address, [port], socket.SOCK_DGRAM) == port
+    assert first_taken(address, [port], socket.SOCK_DGRAM) is None
 
 
 def test_address_of_another_machine_is_rejected():

@@ -10,6 +10,8 @@ import pytest
 from cli.devtools.site.hooks import name_outer_files, separate_blocks
 from cli.layout import CHECKOUT
 
+pytestmark = pytest.mark.early
+
 MKDOCS = Path(sys.executable).with_name("mkdocs")
 # The first build installs the packages of the lock file.
 _SECONDS = 300

@@ -50,12 +50,9 @@ def wait_for(running: Supervisor, name: str, state: str) -> supervisor.ProgramSt
     return until(reached_state, f"{name} {state}")
 
 
-def test_without_supervisor_there_are_no_states(layout: Layout):
+def test_programs_start_with_their_environment_and_restart(layout: Layout):
     assert Supervisor(layout).states() == {}
     assert not Supervisor(layout).is_up()
-
-
-def test_programs_start_with_their_config_and_environment(layout: Layout):
     running = start(layout, sleeper(layout, starts_with_supervisor=True), sleeper(layout, "later"))
     state = wait_for(running, "sleeper", "RUNNING")
     assert running.states()["later"].state == "STOPPED"
@@ -64,14 +61,9 @@ def test_programs_start_with_their_config_and_environment(layout: Layout):
     assert state.started_at > 0
     running.ensure_started("later")
     wait_for(running, "later", "RUNNING")
-
-
-def test_killed_program_restarts(layout: Layout):
-    running = start(layout, sleeper(layout, starts_with_supervisor=True))
-    first = wait_for(running, "sleeper", "RUNNING").pid
-    os.kill(first, signal.SIGKILL)
-    until(lambda: running.states()["sleeper"].pid not in (0, first), "another process")
-    assert wait_for(running, "sleeper", "RUNNING").pid != first
+    os.kill(state.pid, signal.SIGKILL)
+    until(lambda: running.states()["sleeper"].pid not in (0, state.pid), "another process")
+    assert wait_for(running, "sleeper", "RUNNING").pid != state.pid
 
 
 def test_stop_ends_supervisor_and_programs(layout: Layout):

@@ -4,9 +4,13 @@ import shutil
 import sys
 from pathlib import Path
 
+import pytest
+
 from cli.devtools.site.node_packages import run_program
 from tests.clients.client_tools import SETTINGS, write_description
 from tests.clients.conftest import Api
+
+pytestmark = pytest.mark.early
 
 _ROUND_TRIP = Path(__file__).with_name("round_trip.py")
 

@@ -3,9 +3,13 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
 from cli.devtools.site.node_packages import install_packages, run_program
 from tests.clients.client_tools import TYPESCRIPT, write_description
 from tests.clients.conftest import Api
+
+pytestmark = pytest.mark.early
 
 
 def test_generated_typescript_client_talks_to_the_api(api: Api, tmp_path: Path) -> None:

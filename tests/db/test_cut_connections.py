@@ -6,13 +6,13 @@ from threading import Barrier
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, event, text
-from sqlalchemy.engine import Connection
+from sqlalchemy import Engine, text
 
 from nac.kit.db import CredentialScope, make_engine, session_scope
 from nac.kit.db import engine as engines
 from nac.kit.errors import DatabaseUnavailable
 from tests.postgres import Database
+from tests.statements import counted
 
 _NAME = "admit-cut"
 
@@ -45,31 +45,29 @@ def run_query(engine: Engine) -> int:
         return session.scalar(text("SELECT 1"))
 
 
-def test_recently_cut_connections_fail_no_request(engine: Engine, cut: Callable[[], int]) -> None:
+def open_four(engine: Engine) -> None:
+    """Use four connections at once."""
     barrier = Barrier(4)
 
-    def at_once(_: int) -> int:
+    def use(_: int) -> None:
         with session_scope(CredentialScope(""), engine=engine):
             barrier.wait(20)
-        return 1
 
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(at_once, range(4)))
-        assert cut() == 4
+        list(pool.map(use, range(4)))
+
+
+def test_recently_cut_connections_fail_no_request(engine: Engine, cut: Callable[[], int]) -> None:
+    open_four(engine)
+    assert cut() == 4
+    with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(lambda _: run_query(engine), range(8))) == [1] * 8
 
 
 @pytest.mark.parametrize(("keeps_all", "left"), [(True, 4), (False, 2)])
 def test_surplus_connections_are_kept_if_configured(database: Database, keeps_all: bool, left: int) -> None:
     engine = make_engine(database.app_url, pool_size=2, application_name=_NAME, keeps_all=keeps_all)
-    barrier = Barrier(4)
-
-    def at_once(_: int) -> None:
-        with session_scope(CredentialScope(""), engine=engine):
-            barrier.wait(20)
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(at_once, range(4)))
+    open_four(engine)
     assert engine.pool.checkedin() == left
     engine.dispose()
 
@@ -85,29 +83,16 @@ def test_unnoticed_cut_is_retried_before_any_statement(
 
 
 def test_cut_in_a_transaction_fails_and_runs_nothing_twice(engine: Engine, cut: Callable[[], int]) -> None:
-    sent = []
-
-    def note(connection: Connection, cursor, statement, *_: object) -> None:
-        sent.append(statement)
-
-    event.listen(engine, "before_cursor_execute", note)
-
     def work() -> None:
         with session_scope(CredentialScope(""), engine=engine) as session:
             session.scalar(text("SELECT 1"))
             cut()
             session.scalar(text("SELECT 2"))
 
-    with pytest.raises(DatabaseUnavailable):
+    with counted(engine) as sent, pytest.raises(DatabaseUnavailable):
         work()
     assert [each for each in sent if each.startswith("SELECT 2")] == ["SELECT 2"]
     assert run_query(engine) == 1
-
-
-def test_unreachable_server_is_reported(database: Database) -> None:
-    gone = make_engine(database.app_url.replace("host=", "host=/nonexistent"))
-    with pytest.raises(DatabaseUnavailable):
-        run_query(gone)
 
 
 def test_lost_connection_during_another_error_is_an_outage(engine: Engine, cut: Callable[[], int]) -> None:

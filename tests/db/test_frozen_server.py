@@ -69,16 +69,19 @@ def test_frozen_server_fails_statement_and_recovers(
     assert work(engine) == 1
 
 
-@pytest.mark.parametrize("end", ["statement", "commit", "rollback"])
+@pytest.mark.parametrize("end", ["statement", "commit", "rollback", "setting"])
 def test_freeze_in_a_transaction_fails_the_statement(engine: Engine, cluster: Cluster, end: str) -> None:
     def work(freezing: ExitStack) -> None:
         with session_scope(CredentialScope(""), engine=engine) as session:
-            session.execute(text("SELECT 1"))
+            if end != "setting":
+                session.execute(text("SELECT 1"))
             freezing.enter_context(cluster.frozen())
             if end == "statement":
                 session.execute(text("SELECT 2"))
             if end == "rollback":
                 session.rollback()
+            if end == "setting":
+                set_for_transaction(session, enable_sort="off")
 
     with ExitStack() as freezing, fails_within(_STATEMENT_SECONDS):
         work(freezing)
@@ -124,27 +127,14 @@ def test_silent_statement_leaves_other_connections_open(engine: Engine, database
     assert backend() != kept
 
 
-def test_freeze_before_a_setting_times_out(engine: Engine, cluster: Cluster) -> None:
-    with (
-        ExitStack() as freezing,
-        fails_within(_STATEMENT_SECONDS),
-        session_scope(CredentialScope(""), engine=engine) as s,
-    ):
-        freezing.enter_context(cluster.frozen())
-        set_for_transaction(s, enable_sort="off")
-    assert run_query(engine) == 1
-
-
-def test_budget_is_restored_by_each_response(engine: Engine) -> None:
-    with limit_waiting(1.5):
-        for _ in range(4):
+@pytest.mark.parametrize(
+    ("budget", "statements"), [(1.5, [0.5] * 4), (30, [1.5])], ids=["restored by each response", "overrides engine"]
+)
+def test_budget_of_waiting_limits_each_statement(engine: Engine, budget: float, statements: list[float]) -> None:
+    with limit_waiting(budget):
+        for seconds in statements:
             with session_scope(CredentialScope(""), engine=engine) as session:
-                session.execute(text("SELECT pg_sleep(0.5)"))
-
-
-def test_budget_overrides_deadline_of_engine(engine: Engine) -> None:
-    with limit_waiting(30), session_scope(CredentialScope(""), engine=engine) as session:
-        session.execute(text("SELECT pg_sleep(1.5)"))
+                session.execute(text("SELECT pg_sleep(:seconds)"), {"seconds": seconds})
 
 
 def test_silent_server_is_not_awaited_twice(engine: Engine, cluster: Cluster) -> None:

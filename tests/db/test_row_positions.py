@@ -1,6 +1,7 @@
-"""Queries read rows by their position, with any statistics that PostgreSQL has of the table."""
+"""Queries of many rows: by position, with any statistics of the table, and by more values than PostgreSQL's limit."""
 
 from collections.abc import Callable
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -10,7 +11,8 @@ from sqlalchemy.orm import Session
 from nac.inventory.endpoints import enrichment
 from nac.kit.db import TenantScope, force_ctid_scan, session_scope
 from nac.kit.ids import TenantId
-from tests.factories.tenancy import Platform, make_tenant
+from nac.tenancy.tenants import repository as tenants
+from tests.factories.tenancy import Platform, make_platform, make_tenant
 from tests.postgres import Database
 
 WAITING = 3_000
@@ -65,3 +67,29 @@ def test_first_rows_are_returned_and_others_remain_queued(
         assert take(session, tenant_id=unexpected, limit=limit) == set(macs(WAITING)[:limit])
         assert take(session, tenant_id=unexpected, limit=WAITING) == set(macs(WAITING)[limit:])
         assert take(session, tenant_id=unexpected, limit=WAITING) == set()
+
+
+MANY = 70_000
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda session, tenant_id: len(endpoints.list_page(session, tenant_id, LISTED, span=endpoints.ORDERS.first(9))),
+        lambda session, tenant_id: len(enrolment.list_unknown_authorities(session, IDS)),
+        lambda session, tenant_id: len(
+            tenants.list_page(session, span=tenants.ORDERS.first(9), only=IDS, text="", statuses=())
+        ),
+        lambda session, tenant_id: sum(map(len, members.list_chosen_tenants(session, IDS).values())),
+        lambda session, tenant_id: len(ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=IDS)),
+    ],
+    ids=["endpoints", "authorities", "tenants", "members", "groups"],
+)
+def test_set_of_any_size_is_one_parameter(ask, app_engine, cell_engine):
+    tenant_id = make_tenant(app_engine, make_platform(app_engine, cell_engine, slots=1), "alpha").id
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        assert ask(session, tenant_id) == 0
+
+
+IDS = [UUID(int=number) for number in range(1, MANY + 1)]
+LISTED = EndpointCriteria(macs=tuple(f"{number:012x}" for number in range(MANY)))

@@ -23,7 +23,7 @@ _TENANT_TABLES = {table.name: table for table in Base.metadata.tables.values() i
 # Rows of these tables may have no owner. The named files test these tables.
 _SHARED = {
     *("slots", "audit_log", "replica_changes", "quarantined_records", "purged_tenants"),
-    # tests/templates/test_row_security.py
+    # tests/templates/test_rollouts.py
     *("template_tenants", "rollout_tenants"),
     # tests/accounts/test_row_security.py
     *("memberships", "membership_tenants", "custom_roles", "api_tokens", "idempotency_keys"),

@@ -14,13 +14,13 @@ from nac.kit.db import (
     session_scope,
     set_process_engine,
 )
+from nac.kit.db.server_settings import compute_server_settings
 from nac.kit.errors import (
     AdmitError,
     AlreadyExists,
     ConnectionsInUse,
     DatabaseUnavailable,
     InvalidInput,
-    NoFreeSlot,
     ScopeViolation,
 )
 from nac.models import Msp
@@ -75,7 +75,7 @@ def test_driver_error_is_translated(app_engine: Engine, statement: str, error: t
         session.execute(text(statement))
 
 
-def test_unresponsive_database_is_unavailable(tmp_path: Path) -> None:
+def test_unresponsive_or_unsupported_database_is_reported(tmp_path: Path) -> None:
     engine = make_engine(f"postgresql://admit_app@/admit?host={tmp_path}")
     with (
         pytest.raises(DatabaseUnavailable, match="Check that PostgreSQL is running"),
@@ -84,6 +84,8 @@ def test_unresponsive_database_is_unavailable(tmp_path: Path) -> None:
         session.execute(text("SELECT 1"))
     with pytest.raises(DatabaseUnavailable):
         require_current_schema(engine)
+    with pytest.raises(InvalidInput, match="Unsupported database mysql"):
+        make_engine("mysql://localhost/x")
 
 
 @pytest.mark.parametrize(
@@ -119,42 +121,23 @@ def test_scope_values_are_not_interpreted_as_sql(app_engine: Engine, shown: str,
     with session_scope(CredentialScope(shown), engine=app_engine, is_snapshot=is_snapshot) as session:
         level = "repeatable read" if is_snapshot else "read committed"
         assert session.execute(asked).one() == (shown, False, level)
-    with session_scope(PlatformScope(), engine=app_engine) as session:
+    # The transaction begins in one message.
+    with counted(app_engine) as statements, session_scope(PlatformScope(), engine=app_engine) as session:
         assert session.execute(asked).one() == ("", True, "read committed")
-
-
-def test_url_of_another_database_type_is_rejected() -> None:
-    with pytest.raises(InvalidInput, match="Unsupported database mysql"):
-        make_engine("mysql://localhost/x")
-
-
-def test_error_has_code_title_path_and_remedy() -> None:
-    error = NoFreeSlot(remedy="Start another cell.")
-    assert (error.code, error.status) == ("no-free-slot", 409)
-    assert str(error) == "No cell has a free slot (port pair) for another tenant. Start another cell."
-    assert str(InvalidInput("Too long.", place="name")) == "name: Too long."
+    assert len(statements) == 1
 
 
 def test_exhausted_connections_are_an_outage(database: Database):
     engine = make_engine(database.app_url, pool_size=1, wait_seconds=0.1)
-    try:
-        with ExitStack() as taken:
-            for _ in range(engine.pool.size() + engine.pool._max_overflow):
-                taken.enter_context(session_scope(PlatformScope(), engine=engine))
-            with pytest.raises(ConnectionsInUse) as refused:
-                taken.enter_context(session_scope(PlatformScope(), engine=engine))
-            assert (refused.value.status, refused.value.retry_after_seconds) == (503, 5)
-    finally:
-        engine.dispose()
+    with ExitStack() as taken:
+        taken.callback(engine.dispose)
+        for _ in range(engine.pool.size() + engine.pool._max_overflow):
+            taken.enter_context(session_scope(PlatformScope(), engine=engine))
+        with pytest.raises(ConnectionsInUse) as refused:
+            taken.enter_context(session_scope(PlatformScope(), engine=engine))
+        assert (refused.value.status, refused.value.retry_after_seconds) == (503, 5)
 
 
-def test_snapshot_transactions_begin_in_one_message(database: Database):
-    engine = make_engine(database.app_url, pool_size=1)
-    try:
-        with session_scope(PlatformScope(), engine=engine, is_snapshot=True) as session:
-            assert session.scalar(text("SHOW transaction_isolation")) == "repeatable read"
-        with counted(engine) as statements, session_scope(PlatformScope(), engine=engine) as session:
-            assert session.scalar(text("SHOW transaction_isolation")) == "read committed"
-        assert statements == ["SHOW transaction_isolation"]
-    finally:
-        engine.dispose()
+@pytest.mark.parametrize(("gigabytes", "buffers"), [(1, "256MB"), (2, "256MB"), (24, "3072MB"), (256, "4096MB")])
+def test_buffers_are_an_eighth_of_memory_within_bounds(gigabytes: int, buffers: str) -> None:
+    assert compute_server_settings(gigabytes << 30)["shared_buffers"] == buffers

@@ -10,15 +10,12 @@ from tests.demo.conftest import recorded
 VLAN_20 = (("Tunnel-Type:1", "VLAN"), ("Tunnel-Medium-Type:1", "IEEE-802"), ("Tunnel-Private-Group-Id:1", "20"))
 
 
-def test_radclient_accept_has_code_vlan_and_attributes() -> None:
+def test_radclient_accept_reject_and_timeout_differ() -> None:
     answer = parse_radclient_output(recorded("radclient_permit"))
     assert answer is not None
     assert (answer.code, answer.vlan) == ("Access-Accept", "20")
     assert tuple(pair for pair in answer.attributes if pair[0].startswith("Tunnel")) == VLAN_20
     assert describe_response(answer) == "permit VLAN 20"
-
-
-def test_radclient_reject_and_timeout_differ() -> None:
     assert describe_response(parse_radclient_output(recorded("radclient_reject"))) == "reject"
     assert parse_radclient_output(recorded("radclient_silence")) is None
 
@@ -53,59 +50,55 @@ def test_vlan_name_without_tag_keeps_its_first_letter() -> None:
     assert answer.attributes == (("Tunnel-Private-Group-Id:0", "guests"),)
 
 
+RESUMED, PERMIT, EXPIRED = map(recorded, ("tls13_resumed", "tls12_permit", "tls13_expired"))
+_KEYS_DIFFER = PERMIT.replace("MPPE keys OK: 1  mismatch: 0", "MPPE keys OK: 0  mismatch: 1")
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        (RESUMED, "4 x permit VLAN 30, 3600 s, keys"),
+        ("013331".join(RESUMED.rsplit("013330", 1)), "4 x permit VLAN 30, 3600 s and permit VLAN 31, 3600 s, keys"),
+        (PERMIT, "permit VLAN 30, 3600 s, keys"),
+        (
+            _KEYS_DIFFER.replace("SUCCESS\n", "FAILURE\n"),
+            "permit VLAN 30, 3600 s, no keys, but the supplicant failed",
+        ),
+        (recorded("tls13_revoked"), "reject, EAP-Failure"),
+        (EXPIRED, "reject, EAP-Failure"),
+        (recorded("tls13_distrust"), "reject, EAP-Failure"),
+        (
+            EXPIRED.replace("   Attribute 79 (EAP-Message)", "   Attribute 18 (Reply-Message)"),
+            "reject, no EAP-Failure",
+        ),
+        # A time-out is no reject.
+        (recorded("silence"), "silence"),
+        (recorded("tls12_unanswered"), "silence"),
+    ],
+)
+def test_eap_result_is_described(output: str, told: str) -> None:
+    result = read_eapol_result(output, 0.5)
+    assert describe_eap_result(result) == told
+    assert result.success == (told.endswith(", keys"))
+    assert result.access_reject_has_eap_failure == (told == "reject, EAP-Failure")
+    assert (result.answers == ()) == (told == "silence")
+
+
 def test_reauthentications_are_listed_separately() -> None:
-    result = read_eapol_result(recorded("tls13_resumed"), 0.5)
-    assert (result.success, result.mppe_ok, result.resumed_count) == (True, True, 3)
+    result = read_eapol_result(RESUMED, 0.5)
+    assert (result.mppe_ok, result.resumed_count) == (True, 3)
     assert [answer.vlan for answer in result.answers] == ["30"] * 4
-    assert describe_eap_result(result) == "4 x permit VLAN 30, 3600 s, keys"
-
-
-def test_tls_1_2_accept_has_keys_and_timeout() -> None:
-    assert describe_eap_result(read_eapol_result(recorded("tls12_permit"), 0.1)) == "permit VLAN 30, 3600 s, keys"
-
-
-def test_accept_with_mismatched_keys_is_a_failure() -> None:
-    output = recorded("tls12_permit").replace("MPPE keys OK: 1  mismatch: 0", "MPPE keys OK: 0  mismatch: 1")
-    told = describe_eap_result(read_eapol_result(output.replace("SUCCESS\n", "FAILURE\n"), 0.1))
-    assert told == "permit VLAN 30, 3600 s, no keys, but the supplicant failed"
-
-
-def test_reauthentication_on_another_vlan_is_reported() -> None:
-    before, accept, after = recorded("tls13_resumed").rpartition("013330")
-    told = describe_eap_result(read_eapol_result(f"{before}013331{after}", 0.5))
-    assert accept
-    assert told == "4 x permit VLAN 30, 3600 s and permit VLAN 31, 3600 s, keys"
-
-
-@pytest.mark.parametrize("name", ["tls13_revoked", "tls13_expired", "tls13_distrust"])
-def test_reject_carries_eap_failure(name: str) -> None:
-    result = read_eapol_result(recorded(name), 1.0)
-    assert not result.success
-    assert result.access_reject_has_eap_failure
-    assert describe_eap_result(result) == "reject, EAP-Failure"
-
-
-def test_reject_without_eap_failure_is_reported() -> None:
-    output = recorded("tls13_expired").replace("   Attribute 79 (EAP-Message)", "   Attribute 18 (Reply-Message)")
-    assert describe_eap_result(read_eapol_result(output, 1.0)) == "reject, no EAP-Failure"
 
 
 def test_supplicant_alert_is_named() -> None:
     assert read_eapol_result(recorded("tls13_distrust"), 1.0).alert == "sent unknown CA"
-    assert read_eapol_result(recorded("tls12_permit"), 1.0).alert == ""
+    assert read_eapol_result(PERMIT, 1.0).alert == ""
 
 
 def test_mac_by_eap_md5_is_accepted_without_keys() -> None:
     result = read_eapol_result(recorded("md5_permit"), 0.1)
     assert result.success
     assert describe_eap_result(result, keys=False) == "permit VLAN 20"
-
-
-@pytest.mark.parametrize("name", ["silence", "tls12_unanswered"])
-def test_no_response_is_a_timeout_and_no_reject(name: str) -> None:
-    result = read_eapol_result(recorded(name), 2.0)
-    assert (result.answers, result.attributes, result.access_reject_has_eap_failure) == ((), (), False)
-    assert describe_eap_result(result) == "silence"
 
 
 def test_interrupted_eapol_test_is_an_error() -> None:

@@ -2,6 +2,7 @@
 
 import stat
 from datetime import timedelta
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -64,15 +65,15 @@ def test_second_seed_changes_nothing(domain: CommandContext, seeded: Demo) -> No
     assert {path: path.stat().st_mtime_ns for path in domain.settings.var_dir.rglob("demo/*/*")} == written
 
 
-def test_tenants_share_no_credentials(seeded: Demo) -> None:
+def test_tenants_share_no_credentials(domain: CommandContext, seeded: Demo) -> None:
     alpha, bravo = seeded.tenants
     assert (alpha.slug, bravo.slug) == ("alpha", "bravo")
-    assert alpha.server.secret != bravo.server.secret
-    assert alpha.server.auth_port != bravo.server.auth_port
-    assert alpha.devices.printer != bravo.devices.printer
-    assert alpha.staff_password != bravo.staff_password
-    assert alpha.api_token != bravo.api_token
+    for name in ("server.secret", "server.auth_port", "devices.printer", "staff_password", "api_token"):
+        assert attrgetter(name)(alpha) != attrgetter(name)(bravo), name
     assert certificate(alpha.ca) != certificate(bravo.ca)
+    files = list(domain.settings.var_dir.rglob("demo/*/*"))
+    assert len(files) > 20
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
 
 
 def test_certificates_match_their_names(domain: CommandContext, seeded: Demo) -> None:
@@ -84,12 +85,6 @@ def test_certificates_match_their_names(domain: CommandContext, seeded: Demo) ->
         assert certificate(tenant.early.certificate).not_valid_before_utc > now + timedelta(days=1)
         usages = certificate(tenant.misused.certificate).extensions.get_extension_for_class(x509.ExtendedKeyUsage)
         assert x509.ExtendedKeyUsageOID.CLIENT_AUTH not in usages.value
-
-
-def test_files_are_private_to_their_owner(domain: CommandContext, seeded: Demo) -> None:
-    files = list(domain.settings.var_dir.rglob("demo/*/*"))
-    assert len(files) > 20
-    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
 
 
 def test_only_the_certificate_of_a_lost_key_is_replaced(domain: CommandContext, seeded: Demo) -> None:
@@ -149,12 +144,13 @@ def test_policy_published_by_a_user_stays(domain: CommandContext, seeded: Demo) 
 
 def test_same_named_tenant_elsewhere_is_not_changed(domain: CommandContext) -> None:
     with domain.platform() as session:
-        other = msps.create_msp(session, actor="test", slug="other")
-        provision_tenant(session, actor="test", slug="alpha", msp_id=other.id, signing=domain.signing)
+        msp_id = msps.create_msp(session, actor="test", slug="other").id
+        provision_tenant(session, actor="test", slug="alpha", msp_id=msp_id, signing=domain.signing)
     with pytest.raises(Refused, match="another MSP"):
         seed(domain)
+    remove_tenants(domain)
     with domain.platform() as session:
-        assert [tenant.slug for tenant in tenants.list_tenants(session)] == ["alpha"]
+        assert [(tenant.slug, tenant.msp_id) for tenant in tenants.list_tenants(session)] == [("alpha", msp_id)]
 
 
 def test_removed_tenants_are_recreated_from_any_state(domain: CommandContext, seeded: Demo) -> None:
@@ -167,15 +163,6 @@ def test_removed_tenants_are_recreated_from_any_state(domain: CommandContext, se
     assert not {tenant.tenant_id for tenant in first} & {tenant.tenant_id for tenant in second}
     with domain.tenant("alpha") as (session, _):
         assert tenants.require_by_slug(session, slug="alpha").status == "active"
-
-
-def test_removal_keeps_a_same_named_tenant_elsewhere(domain: CommandContext) -> None:
-    with domain.platform() as session:
-        msp_id = msps.create_msp(session, actor=domain.actor, slug="other", name="Other").id
-        provision_tenant(session, actor=domain.actor, slug="alpha", msp_id=msp_id, signing=domain.signing)
-    remove_tenants(domain)
-    with domain.platform() as session:
-        assert tenants.require_by_slug(session, slug="alpha").msp_id == msp_id
 
 
 def test_json_has_every_field_and_every_file_exists(seeded: Demo) -> None:

@@ -88,12 +88,9 @@ def test_radclient_sends_values_unchanged(listener: Listener) -> None:
 
 
 def test_eapol_without_response_is_no_success(listener: Listener) -> None:
-    mac = "00:00:5e:00:53:01"
-    result = run_eapol_test(
-        listener.server, md5_supplicant("00005e005301"), mac=mac, port_id="port-7", timeout_seconds=1
-    )
-    assert not result.success
-    assert result.answers == ()
+    given = {"mac": "00:00:5e:00:53:01", "port_id": "port-7"}
+    result = run_eapol_test(listener.server, md5_supplicant("00005e005301"), **given, timeout_seconds=1)
+    assert (result.success, result.answers) == (False, ())
     sent = dict(packet.parse_attributes(listener.requests[0]))
     assert sent[packet.NAS_PORT_ID] == b"port-7"
     assert sent[packet.CALLING_STATION_ID] == b"00-00-5E-00-53-01"
@@ -101,9 +98,8 @@ def test_eapol_without_response_is_no_success(listener: Listener) -> None:
 
 def test_old_nas_request_lacks_only_message_authenticator(listener: Listener) -> None:
     def ask() -> bool:
-        return ask_without_message_authenticator(
-            listener.server, user_name="printer", password="of the printer", port_id="p", timeout_seconds=0.3
-        )
+        given = {"user_name": "printer", "password": "of the printer", "port_id": "p"}
+        return ask_without_message_authenticator(listener.server, **given, timeout_seconds=0.3)
 
     assert not ask()
     assert listener.senders == {str(DEMO_ADDRESS)}
@@ -122,10 +118,9 @@ def test_old_nas_separates_a_closed_port_from_a_timeout() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
+    server, given = RadiusServer("127.0.0.1", port, port, SECRET), {"user_name": "a", "password": "b", "port_id": "c"}
     with pytest.raises(ToolFailed, match="No server listens"):
-        ask_without_message_authenticator(
-            RadiusServer("127.0.0.1", port, port, SECRET), user_name="a", password="b", port_id="c", timeout_seconds=1
-        )
+        ask_without_message_authenticator(server, **given, timeout_seconds=1)
 
 
 def test_supplicant_file_with_a_quoted_value_is_rejected() -> None:

@@ -1,8 +1,8 @@
-"""Rare keywords of the shared dictionaries, and unreadable files."""
+"""Rare keywords of the shared dictionaries, unreadable files, and the stored form of a dictionary."""
 
 import pytest
 
-from nac.engine.dictionary import DictionaryDamaged, read_dictionary
+from nac.engine.dictionary import DictionaryDamaged, DictionaryUnreadable, from_json, read_dictionary, to_json
 
 
 def read(folder, text, **files):
@@ -77,3 +77,21 @@ def test_missing_file_and_orphan_value_are_named(tmp_path):
         read(tmp_path, "$INCLUDE absent\n")
     with pytest.raises(DictionaryDamaged, match="Colour"):
         read(tmp_path, "VALUE Colour red 1\n")
+
+
+def test_dictionary_survives_storage(dictionary):
+    text = to_json(dictionary)
+    stored = from_json(text)
+    assert stored.attributes == dictionary.attributes
+    assert stored.vendors == dictionary.vendors
+    assert to_json(stored) == text
+    stored.check("Tunnel-Type", "VLAN", 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"{", b"[]", b"null", b"\xff", b'{"format": 2}', b'{"format": 1}', b'{"format": 1, "attributes": [[1]]}'],
+)
+def test_unknown_or_damaged_json_is_rejected(text):
+    with pytest.raises(DictionaryUnreadable):
+        from_json(text)

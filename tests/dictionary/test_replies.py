@@ -2,38 +2,20 @@
 
 import pytest
 
-from nac.engine import PolicyErrors, compile_outcome, compile_policy
+from nac.engine import PolicyErrors, compile_outcome
 from nac.engine.vendors import find_vendor
-
-
-def mistakes(document, dictionary):
-    with pytest.raises(PolicyErrors) as caught:
-        compile_policy(document, replies=dictionary)
-    return {mistake.place: mistake.message for mistake in caught.value.mistakes}
+from tests.engine.builders import compare, mistakes, policy_of, rule
 
 
 def test_policy_and_dictionary_errors_are_listed_together(dictionary):
-    found = mistakes(
-        {
-            "rules": [
-                {
-                    "id": "r",
-                    "name": "r",
-                    "when": {"all": [
-                        {"attribute": "radius.NAS-Prot", "operator": "exists"},
-                        {"attribute": "ssid", "operator": "is", "value": "x"},
-                    ]},
-                    "then": {"verdict": "permit", "reply": [
-                        {"attribute": "Session-Timeout", "value": "soon"},
-                        {"attribute": "Session-Timeout"},
-                        {"attribute": "Auth-Type", "value": "Accept"},
-                        {"attribute": "Filter-Id", "value": "ok", "tag": 1},
-                    ]},
-                }
-            ]
-        },
-        dictionary,
-    )  # fmt: skip
+    when = {"all": [compare("radius.NAS-Prot", "exists"), compare("ssid", "is", "x")]}
+    reply = [
+        {"attribute": "Session-Timeout", "value": "soon"},
+        {"attribute": "Session-Timeout"},
+        {"attribute": "Auth-Type", "value": "Accept"},
+        {"attribute": "Filter-Id", "value": "ok", "tag": 1},
+    ]
+    found = mistakes(policy_of(rule("r", when, {"verdict": "permit", "reply": reply})), replies=dictionary)
     assert found.keys() == {
         "rules[0].when.all[0].attribute",
         "rules[0].when.all[1].operator",
@@ -102,7 +84,8 @@ def test_future_passphrase_is_counted(dictionary):
 
 def test_profile_is_checked_against_the_dictionaries_too(dictionary):
     found = mistakes(
-        {"profiles": {"p": {"acl": "x" * 128, "reply": [{"attribute": "Sesion-Timeout", "value": "1"}]}}}, dictionary
+        {"profiles": {"p": {"acl": "x" * 128, "reply": [{"attribute": "Sesion-Timeout", "value": "1"}]}}},
+        replies=dictionary,
     )
     assert found.keys() == {"profiles.p.reply[0]"}
     assert "did you mean Session-Timeout" in found["profiles.p.reply[0]"]

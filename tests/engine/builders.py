@@ -1,6 +1,8 @@
 """Short builders for policies."""
 
-from nac.engine import Decision, Policy, PolicyRequest, compile_policy, decide
+import pytest
+
+from nac.engine import Decision, Policy, PolicyErrors, PolicyRequest, compile_policy, decide
 
 PERMIT = {"verdict": "permit"}
 DENY = {"verdict": "deny"}
@@ -33,3 +35,10 @@ def decide_on(policy: Policy | dict, *, trace: bool = False, **attributes) -> De
 
 def matches(condition, **attributes) -> bool:
     return decide_on(policy_of(rule("r", condition)), **attributes).permitted
+
+
+def mistakes(document, **options) -> dict[str, str]:
+    """The errors of an invalid policy: {position: message}."""
+    with pytest.raises(PolicyErrors) as caught:
+        compile_policy(document, **options)
+    return {mistake.place: mistake.message for mistake in caught.value.mistakes}

@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nac.engine import PolicyErrors, compile_policy, parse_moment
+from nac.engine import compile_policy, parse_moment
 from nac.engine.policy_tests import DEFAULT_TEST_TIME, MAX_TESTS
 from nac.engine.vendors import ReplyAttribute
-from tests.engine.builders import compare, policy_of, rule
+from tests.engine.builders import compare, mistakes, policy_of, rule
 
 MAB = {"method": "mab"}
 
@@ -16,25 +16,16 @@ def policy_with(*tests):
     return policy_of(rule("r", compare("method", "equals", "mab")), tests=list(tests))
 
 
-def mistakes(*tests):
-    with pytest.raises(PolicyErrors) as caught:
-        compile_policy(policy_with(*tests))
-    return {mistake.place: mistake.message for mistake in caught.value.mistakes}
-
-
 def test_every_part_of_a_test_is_parsed():
     reply = [{"attribute": "Filter-Id", "operator": "+=", "value": "staff", "tag": 2}]
-    (test,) = compile_policy(
-        policy_with(
-            {
-                "name": "a printer",
-                "request": {"mac": "00-11-22-33-44-55", "endpoint.group": ["a", "b"]},
-                "at": "2026-01-05T10:00:00+01:00",
-                "site": "main",
-                "expect": {"verdict": "permit", "rule": "r", "reason": "rule-permitted", "vlan": "", "reply": reply},
-            }
-        )
-    ).tests
+    document = {
+        "name": "a printer",
+        "request": {"mac": "00-11-22-33-44-55", "endpoint.group": ["a", "b"]},
+        "at": "2026-01-05T10:00:00+01:00",
+        "site": "main",
+        "expect": {"verdict": "permit", "rule": "r", "reason": "rule-permitted", "vlan": "", "reply": reply},
+    }
+    (test,) = compile_policy(policy_with(document)).tests
     assert (test.name, test.site, test.place) == ("a printer", "main", "tests[0]")
     assert test.request.attributes == {"mac": ("001122334455",), "endpoint.group": ("a", "b")}
     assert test.request.at == int(datetime(2026, 1, 5, 9, tzinfo=UTC).timestamp())
@@ -88,7 +79,7 @@ GOOD = {"name": "t", "request": MAB, "expect": {"verdict": "permit"}}
 )
 def test_error_is_reported_with_its_position(change, place, message):
     compile_policy(policy_with(GOOD))
-    found = mistakes(GOOD | change)
+    found = mistakes(policy_with(GOOD | change))
     assert list(found) == [place]
     assert message in found[place] or message == "no"
 
@@ -96,25 +87,20 @@ def test_error_is_reported_with_its_position(change, place, message):
 def test_all_errors_of_tests_and_rules_are_reported_together():
     document = policy_with({"name": "a"}, 5, GOOD, GOOD)
     document["rules"].append({"id": "s"})
-    with pytest.raises(PolicyErrors) as caught:
-        compile_policy(document)
-    assert [mistake.place for mistake in caught.value.mistakes] == ["rules[1]", "tests[0]", "tests[1]", "tests[3].name"]
+    assert list(mistakes(document)) == ["rules[1]", "tests[0]", "tests[1]", "tests[3].name"]
 
 
 def test_may_name_a_rule_that_has_errors():
     document = policy_with(GOOD | {"expect": {"rule": "s"}})
     document["rules"].append({"id": "s", "name": "S", "when": {}, "then": {"verdict": "permit"}})
-    with pytest.raises(PolicyErrors) as caught:
-        compile_policy(document)
-    assert [mistake.place for mistake in caught.value.mistakes] == ["rules[1].when"]
+    assert list(mistakes(document)) == ["rules[1].when"]
 
 
 def test_number_of_tests_is_limited():
     tests = [GOOD | {"name": str(number)} for number in range(MAX_TESTS + 1)]
     assert len(compile_policy(policy_with(*tests[1:])).tests) == MAX_TESTS
-    assert "the limit is" in mistakes(*tests)["tests"]
-    with pytest.raises(PolicyErrors, match="tests: must be a list"):
-        compile_policy({"tests": {}})
+    assert "the limit is" in mistakes(policy_with(*tests))["tests"]
+    assert mistakes({"tests": {}})["tests"].startswith("must be a list")
 
 
 def test_moment_is_parsed_to_the_second():

@@ -7,13 +7,7 @@ import pytest
 from nac.engine import PolicyErrors, compile_policy, parse_policy_text
 from nac.engine.conditions import MAX_PATTERNS, NameSuggestions
 from nac.engine.operators import OPERATORS
-from tests.engine.builders import compare, matches, policy_of, rule
-
-
-def mistakes(document, **options):
-    with pytest.raises(PolicyErrors) as caught:
-        compile_policy(document, **options)
-    return {mistake.place: mistake.message for mistake in caught.value.mistakes}
+from tests.engine.builders import compare, matches, mistakes, policy_of, rule
 
 
 def test_too_many_rules_are_rejected_before_parsing():

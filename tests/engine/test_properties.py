@@ -9,14 +9,7 @@ from nac.engine.attributes import ATTRIBUTE_CATALOGUE
 from nac.engine.reasons import REASONS
 from tests.engine import naive
 from tests.engine.builders import DENY, policy_of, rule
-from tests.engine.strategies import (
-    MOMENTS,
-    ZONES,
-    comparisons,
-    nested,
-    policies,
-    requests,
-)
+from tests.engine.strategies import MOMENTS, ZONES, comparisons, nested, policies, requests
 from tests.run_depth import examples
 
 pytestmark = pytest.mark.early
@@ -28,31 +21,9 @@ json_values = st.recursive(
 )
 # Keys and words of real policies, so that the search passes the first check.
 WORDS = (
-    "id",
-    "name",
-    "when",
-    "then",
-    "all",
-    "any",
-    "not",
-    "attribute",
-    "operator",
-    "value",
-    "verdict",
-    "vlan",
-    "acl",
-    "downloadable_acl",
-    "entries",
-    "role",
-    "session_timeout",
-    "reauthenticate",
-    "psk",
-    "reply",
-    "condition",
-    "ignore_case",
-    "conditions",
-    "profile",
-    "monitor",
+    *("id", "name", "when", "then", "all", "any", "not", "attribute", "operator", "value", "verdict", "vlan"),
+    *("acl", "downloadable_acl", "entries", "role", "session_timeout", "reauthenticate", "psk"),
+    *("reply", "condition", "ignore_case", "conditions", "profile", "monitor"),
 )
 policy_like = st.recursive(
     st.none()
@@ -109,10 +80,7 @@ def test_any_request_gets_the_same_decision_each_time(document, attributes, at):
 @settings(deadline=None)
 @given(policies(), requests, MOMENTS)
 def test_permit_needs_a_rule_or_the_fallback(document, attributes, at):
-    denying = {
-        "conditions": document["conditions"],
-        "rules": [{**rule, "then": DENY} for rule in document["rules"]],
-    }
+    denying = {"conditions": document["conditions"], "rules": [{**rule, "then": DENY} for rule in document["rules"]]}
     decision = decide(compile_policy(denying, refuse_unreachable=False), PolicyRequest(attributes, at))
     assert not decision.permitted
     assert decision.reply == ()

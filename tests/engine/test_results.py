@@ -4,15 +4,9 @@ import pytest
 
 from nac.engine import PolicyErrors, compile_outcome, compile_policy
 from nac.engine.conditions import could_match
-from tests.engine.builders import compare, decide_on, pinned, policy_of, rule
+from tests.engine.builders import compare, decide_on, mistakes, pinned, policy_of, rule
 
 WHEN = compare("method", "equals", "mab")
-
-
-def mistakes(document, **options):
-    with pytest.raises(PolicyErrors) as caught:
-        compile_policy(document, **options)
-    return {mistake.place: mistake.message for mistake in caught.value.mistakes}
 
 
 def of_permit(**results):
@@ -151,6 +145,7 @@ def test_site_fallback_cannot_use_profiles():
     assert compile_outcome({"verdict": "quarantine", "vlan": "666"}).verdict == "quarantine"
     document = {"profiles": {"staff": {}}, "rules": []}
     assert list(mistakes(document, fallback={"verdict": "permit", "profile": "staff"})) == ["site.fallback.profile"]
+    assert list(mistakes({}, fallback={"verdict": "permit", "vlan": "a\0"})) == ["site.fallback.vlan"]
 
 
 @pytest.mark.parametrize("value", ["yes", 1, None, []])

@@ -5,8 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from nac.engine import PolicyErrors, PolicyRequest, compile_policy, decide
-from tests.engine.builders import compare, policy_of, rule
+from nac.engine import PolicyRequest, compile_policy, decide
+from tests.engine.builders import compare, mistakes, policy_of, rule
 
 BERLIN = "Europe/Berlin"
 
@@ -153,15 +153,11 @@ def test_request_cannot_set_the_time():
     ],
 )
 def test_invalid_window_is_rejected_with_a_remedy(window, words):
-    with pytest.raises(PolicyErrors) as caught:
-        compile_policy(policy_of(rule("r", compare("time", "within", window))))
-    (mistake,) = caught.value.mistakes
-    assert mistake.place == "rules[0].when.value"
-    assert [word for word in words if word not in mistake.message] == []
+    found = mistakes(policy_of(rule("r", compare("time", "within", window))))
+    assert list(found) == ["rules[0].when.value"]
+    assert [word for word in words if word not in found["rules[0].when.value"]] == []
 
 
 @pytest.mark.parametrize("zone", ["Berlin", "Europe/Atlantis", "../etc/passwd", "", "Europe", "\0", "x" * 5000])
 def test_unknown_time_zone_is_rejected(zone):
-    with pytest.raises(PolicyErrors) as caught:
-        compile_policy({}, time_zone=zone)
-    assert [mistake.place for mistake in caught.value.mistakes] == ["site.time_zone"]
+    assert list(mistakes({}, time_zone=zone)) == ["site.time_zone"]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import select
 
 from api.enrolment import tls_listener
 from api.enrolment.__main__ import create_server
@@ -20,7 +20,6 @@ from nac.kit.settings import Settings
 from nac.models import AuditEntry
 from tests.api.test_proxy_protocol import binary
 from tests.enrolment.enrolment_server import EstServer, make_settings, serving
-from tests.factories.certificates import Certified
 from tests.polling import until
 from tests.ports import free_row
 from tests.postgres import Database
@@ -65,7 +64,7 @@ def _closed() -> Iterator[None]:
     _open.clear()
 
 
-def test_idle_connections_do_not_block_other_clients(limited: Settings, tmp_path: Path, alpha: Certified) -> None:
+def test_idle_connections_do_not_block_other_clients(limited, tmp_path, alpha):
     with serving(limited, tmp_path) as est, ExitStack() as stack:
         for _ in range(3):
             connect(est, stack)
@@ -73,7 +72,7 @@ def test_idle_connections_do_not_block_other_clients(limited: Settings, tmp_path
         assert is_served(est, connect(est, stack, source="127.0.0.2"))
 
 
-def test_connections_over_the_rate_limit_get_no_handshake(limited: Settings, tmp_path: Path, alpha: Certified) -> None:
+def test_connections_over_the_rate_limit_get_no_handshake(limited, tmp_path, alpha):
     settings = replace(limited, connections_per_source=0, public_requests_per_second=1)
     with serving(settings, tmp_path) as est, ExitStack() as stack:
         for _ in range(2):
@@ -82,9 +81,7 @@ def test_connections_over_the_rate_limit_get_no_handshake(limited: Settings, tmp
         assert is_served(est, connect(est, stack, source="127.0.0.2"))
 
 
-def test_stalled_handshake_times_out_and_frees_its_slot(
-    limited: Settings, tmp_path: Path, alpha: Certified, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stalled_handshake_times_out_and_frees_its_slot(limited, tmp_path, alpha, monkeypatch):
     monkeypatch.setattr(tls_listener, "HANDSHAKE_TIMEOUT_SECONDS", 0.3)
     with serving(limited, tmp_path) as est, ExitStack() as stack:
         silent = [connect(est, stack) for _ in range(3)]
@@ -101,9 +98,7 @@ def test_stalled_handshake_times_out_and_frees_its_slot(
             _open.pop().close()
 
 
-def test_clients_behind_a_balancer_have_separate_limits(
-    limited: Settings, tmp_path: Path, alpha: Certified, app_engine: Engine
-) -> None:
+def test_clients_behind_a_balancer_have_separate_limits(limited, tmp_path, alpha, app_engine):
     settings = replace(limited, enrolment_proxies="127.0.0.9")
     with serving(settings, tmp_path) as est, ExitStack() as stack:
 
@@ -135,7 +130,7 @@ def _refused_enrolment(est: EstServer, sock: socket.socket) -> None:
     connection.close()
 
 
-def test_port_in_use_is_reported(limited: Settings, caplog: pytest.LogCaptureFixture) -> None:
+def test_port_in_use_is_reported(limited, caplog):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         settings = replace(limited, api_port=port - 2)
@@ -145,7 +140,7 @@ def test_port_in_use_is_reported(limited: Settings, caplog: pytest.LogCaptureFix
     assert f"cannot listen on 127.0.0.1, port {port}: " in caplog.text
 
 
-def test_enrolment_listens_on_both_families(limited: Settings, tmp_path: Path) -> None:
+def test_enrolment_listens_on_both_families(limited, tmp_path):
     settings = replace(limited, api_port=free_row(udp=0, tcp=4), listen_address="::")
     with serving(settings, tmp_path, port=settings.enrolment_port):
         for host in ("127.0.0.1", "::1"):
@@ -155,7 +150,7 @@ def test_enrolment_listens_on_both_families(limited: Settings, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("proxies", ["", "127.0.0.0/8"])
-def test_health_check_works_where_the_host_is_the_balancer(limited: Settings, tmp_path: Path, proxies: str) -> None:
+def test_health_check_works_where_the_host_is_the_balancer(limited, tmp_path, proxies):
     settings = replace(limited, enrolment_proxies=proxies)
     with serving(settings, tmp_path) as est:
         # This port is the third of three ports.

@@ -1,50 +1,34 @@
 """Lost responses of enrolment. A repeated request gets the first certificate. Any other use of a secret counts."""
 
-import threading
 from datetime import timedelta
-from functools import partial
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from sqlalchemy import Engine, select
+from sqlalchemy import select
 
 from nac.certificates import service as certificates
 from nac.certificates.enrolment import certificate_enrolment
 from nac.certificates.enrolment import service as enrolment
 from nac.certificates.enrolment.errors import AnswerUnderWay
-from nac.certificates.enrolment.service import EnrolmentSecretText
 from nac.kit.db import TenantScope, session_scope
-from nac.models import Certificate, EnrolmentSecret
+from nac.models import Certificate
 from pki.keys import public_key_digest
-from tests.enrolment.conftest import make_secret, request
-from tests.enrolment.enrolment_server import EstServer
-from tests.enrolment.test_est import certificates_in, encoded, enrolled, signed
-from tests.factories.certificates import SIGNING, Certified
+from tests.enrolment.conftest import at_once, make_secret, request, signed, user, uses
+from tests.enrolment.test_est import certificates_in, encoded, enrolled
+from tests.factories.certificates import SIGNING
 from tests.factories.tenancy import ACTOR
 
 
-def user(token: EnrolmentSecretText) -> tuple[str, str]:
-    return "-u", f"{token.public_id}:{token.secret}"
-
-
-def uses(of: Certified, app_engine: Engine, token: EnrolmentSecretText) -> int:
-    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
-        query = select(EnrolmentSecret.uses).where(EnrolmentSecret.public_id == token.public_id)
-        return session.scalars(query).one()
-
-
 @pytest.mark.parametrize("most", [1, 2])
-def test_repeated_request_and_secret_get_the_same_certificate(
-    est: EstServer, app_engine: Engine, alpha: Certified, most: int
-) -> None:
+def test_repeated_request_and_secret_get_the_same_certificate(est, app_engine, alpha, most):
     token = make_secret(app_engine, alpha, uses=most).token
     body = encoded(common_name="laptop")
     first, second = (est.ask("alpha", "simpleenroll", *user(token), body=body) for _ in range(2))
     assert certificates_in(first) == certificates_in(second)
-    assert (signed(alpha, app_engine), uses(alpha, app_engine, token)) == (2, 1)
+    assert (signed(app_engine, alpha), uses(app_engine, alpha)) == (2, [1])
 
 
-def test_used_secret_with_another_key_or_name_is_rejected(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
+def test_used_secret_with_another_key_or_name_is_rejected(est, app_engine, alpha):
     token = make_secret(app_engine, alpha).token
     key = ec.generate_private_key(ec.SECP256R1())
     certificates_in(est.ask("alpha", "simpleenroll", *user(token), body=encoded(common_name="laptop", key=key)))
@@ -54,14 +38,12 @@ def test_used_secret_with_another_key_or_name_is_rejected(est: EstServer, app_en
     other = make_secret(app_engine, alpha).token
     again = encoded(common_name="laptop", key=key)
     assert est.ask("alpha", "simpleenroll", *user(other), body=again).status == 409
-    wrong = ("-u", f"{token.public_id}:{other.secret}")
-    assert est.ask("alpha", "simpleenroll", *wrong, body=again).status == 401
-    assert signed(alpha, app_engine) == 2
+    wrong = f"{token.public_id}:{other.secret}"
+    assert est.ask("alpha", "simpleenroll", "-u", wrong, body=again).status == 401
+    assert signed(app_engine, alpha) == 2
 
 
-def test_repetition_minutes_later_is_a_new_request(
-    est: EstServer, app_engine: Engine, alpha: Certified, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repetition_minutes_later_is_a_new_request(est, app_engine, alpha, monkeypatch):
     device = enrolled(est, app_engine, alpha)
     token, body, renewal = make_secret(app_engine, alpha).token, encoded(common_name="kiosk"), encoded()
     certificates_in(est.ask("alpha", "simpleenroll", *user(token), body=body))
@@ -72,9 +54,7 @@ def test_repetition_minutes_later_is_a_new_request(
 
 
 @pytest.mark.parametrize("what", ["certificate", "secret"])
-def test_certificate_revoked_since_is_not_returned_again(
-    est: EstServer, app_engine: Engine, alpha: Certified, what: str
-) -> None:
+def test_certificate_revoked_since_is_not_returned_again(est, app_engine, alpha, what):
     token, body = make_secret(app_engine, alpha).token, encoded(common_name="laptop")
     (issued,) = certificates_in(est.ask("alpha", "simpleenroll", *user(token), body=body))
     given = {"actor": ACTOR, "tenant_id": alpha.tenant_id}
@@ -86,19 +66,19 @@ def test_certificate_revoked_since_is_not_returned_again(
     assert est.ask("alpha", "simpleenroll", *user(token), body=body).status == 401
 
 
-def test_repeated_renewal_gets_the_same_certificate(est: EstServer, app_engine: Engine, alpha: Certified) -> None:
+def test_repeated_renewal_gets_the_same_certificate(est, app_engine, alpha):
     device = enrolled(est, app_engine, alpha)
     body = encoded(common_name="laptop")
     first, second = (est.ask("alpha", "simplereenroll", *device.shown, body=body) for _ in range(2))
     assert certificates_in(first) == certificates_in(second)
-    assert signed(alpha, app_engine) == 3
+    assert signed(app_engine, alpha) == 3
     # A request with this key to renew another certificate is a new request.
     other = enrolled(est, app_engine, alpha)
     assert est.ask("alpha", "simplereenroll", *other.shown, body=body).status == 409
 
 
 @pytest.mark.parametrize("renewal", [False, True])
-def test_repetition_during_signing_gets_retry_later(app_engine: Engine, alpha: Certified, renewal: bool) -> None:
+def test_repetition_during_signing_gets_retry_later(app_engine, alpha, renewal):
     made, asked = make_secret(app_engine, alpha), request("laptop")
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         old = session.scalars(select(Certificate).where(Certificate.serial == alpha.issue(session).serial)).one()
@@ -106,49 +86,32 @@ def test_repetition_during_signing_gets_retry_later(app_engine: Engine, alpha: C
         row = session.scalars(select(Certificate).where(Certificate.serial == reserved.serial)).one()
         row.public_key_sha256 = public_key_digest(asked.public_key)
         row.secret_id, row.renews_id = (None, old.id) if renewal else (made.row.id, None)
-    before = (
-        partial(certificate_enrolment.find_repeated_renewal, old=old)
-        if renewal
-        else partial(certificate_enrolment.find_repeated_enrolment, secret=made.row)
-    )
+    known = {"old": old} if renewal else {"secret": made.row}
+    find = getattr(certificate_enrolment, f"find_repeated_{'renewal' if renewal else 'enrolment'}")
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session, pytest.raises(AnswerUnderWay):
-        before(session, request=asked, now=alpha.now)
+        find(session, request=asked, now=alpha.now, **known)
 
 
-def test_concurrent_identical_requests_get_the_same_certificate(app_engine: Engine, alpha: Certified) -> None:
+def test_concurrent_identical_requests_get_the_same_certificate(app_engine, alpha):
     token, asked = make_secret(app_engine, alpha).token, request("laptop")
-    both, serials = threading.Barrier(2), []
+    named = {"kind": "est", "name": token.public_id, "secret": token.secret}
+    common = {"request": asked, "now": alpha.now}
 
-    def ask() -> None:
+    def ask() -> bytes:
         with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-            held = enrolment.lock_secret(
-                session,
-                tenant_id=alpha.tenant_id,
-                kind="est",
-                name=token.public_id,
-                secret=token.secret,
-                now=alpha.now,
-            )
-            issued = certificate_enrolment.find_repeated_enrolment(
-                session, secret=held.row, request=asked, now=alpha.now
-            )
+            held = enrolment.lock_secret(session, tenant_id=alpha.tenant_id, now=alpha.now, **named)
+            issued = certificate_enrolment.find_repeated_enrolment(session, secret=held.row, **common)
             issued = issued or certificate_enrolment.enrol(
-                session, actor=ACTOR, secret=held.take(alpha.now), request=asked, signing=SIGNING, now=alpha.now
+                session, actor=ACTOR, secret=held.take(alpha.now), signing=SIGNING, **common
             )
-            serials.append(issued.serial)
+            return issued.serial
 
-    def ask_until_answered() -> None:
-        both.wait()
+    def ask_until_answered() -> bytes:
         while True:
             try:
                 return ask()
             except AnswerUnderWay:
                 continue
 
-    threads = [threading.Thread(target=ask_until_answered) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(serials) == 2
-    assert len(set(serials)) == 1
+    first, second = at_once(ask_until_answered, ask_until_answered)
+    assert first == second

@@ -1,7 +1,7 @@
 """One-time secrets: their holder, uses and lifetime, and the audit of rejected secrets."""
 
-import threading
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -22,7 +22,7 @@ from nac.kit.errors import AlreadyExists
 from nac.kit.ids import TenantId
 from nac.models import AuditEntry, CertificateSettings, EnrolmentSecret
 from nac.tenancy.tenants import service as tenants
-from tests.enrolment.conftest import make_secret
+from tests.enrolment.conftest import at_once, make_secret
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR
 
@@ -41,14 +41,14 @@ def rejection_reason(app_engine: Engine, of: Certified, name: str, secret: str, 
     return caught.value.why
 
 
-def test_secret_works_once_by_its_id_or_name(app_engine: Engine, alpha: Certified) -> None:
+def test_secret_works_once_by_its_id_or_name(app_engine, alpha):
     token = make_secret(app_engine, alpha, name="kiosk", uses=2).token
     assert redeem(app_engine, alpha, token.public_id, token.secret).uses == 1
     assert redeem(app_engine, alpha, "kiosk", token.secret).uses == 2
     assert rejection_reason(app_engine, alpha, "kiosk", token.secret) == "used"
 
 
-def test_secret_for_a_disallowed_choice_is_not_created(app_engine: Engine, alpha: Certified) -> None:
+def test_secret_for_a_disallowed_choice_is_not_created(app_engine, alpha):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         choice = {"eap-client-device": {"validity_days": 10_000}}
         session.add(CertificateSettings(tenant_id=alpha.tenant_id, profiles=choice))
@@ -56,7 +56,7 @@ def test_secret_for_a_disallowed_choice_is_not_created(app_engine: Engine, alpha
         make_secret(app_engine, alpha)
 
 
-def test_rejection_reason_is_only_in_the_log(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
+def test_rejection_reason_is_only_in_the_log(app_engine, alpha, bravo):
     token = make_secret(app_engine, alpha).token
     named = token.public_id, token.secret
     assert rejection_reason(app_engine, alpha, "nobody", token.secret) == "unknown"
@@ -70,7 +70,7 @@ def test_rejection_reason_is_only_in_the_log(app_engine: Engine, alpha: Certifie
     assert rejection_reason(app_engine, alpha, *named) == "revoked"
 
 
-def test_suspended_blocked_or_disabled_holder_is_rejected(app_engine: Engine, alpha: Certified) -> None:
+def test_suspended_blocked_or_disabled_holder_is_rejected(app_engine, alpha):
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
         endpoints.create_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac="00005e005301", name="Printer")
@@ -85,35 +85,13 @@ def test_suspended_blocked_or_disabled_holder_is_rejected(app_engine: Engine, al
     assert rejection_reason(app_engine, alpha, free.public_id, free.secret) == "tenant-inactive"
 
 
-def test_concurrent_redemption_succeeds_once(app_engine: Engine, alpha: Certified) -> None:
+def test_concurrent_redemption_succeeds_once(app_engine, alpha):
     token = make_secret(app_engine, alpha).token
-    both, outcomes = threading.Barrier(4), []
-
-    def ask() -> None:
-        both.wait()
-        try:
-            outcomes.append(redeem(app_engine, alpha, token.public_id, token.secret).uses)
-        except SecretRefused as exc:
-            outcomes.append(exc.why)
-
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(map(str, outcomes)) == ["1", "used", "used", "used"]
+    outcomes = at_once(*[partial(redeem, app_engine, alpha, token.public_id, token.secret)] * 4)
+    assert sorted(getattr(each, "why", "redeemed") for each in outcomes) == ["redeemed", "used", "used", "used"]
 
 
-def test_failure_after_redeeming_keeps_the_secret_valid(app_engine: Engine, alpha: Certified) -> None:
-    token = make_secret(app_engine, alpha).token
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        named = {"tenant_id": alpha.tenant_id, "kind": "est", "name": token.public_id, "secret": token.secret}
-        assert enrolment.redeem_secret(session, now=alpha.now, **named).uses == 1
-        session.rollback()
-    assert redeem(app_engine, alpha, token.public_id, token.secret).uses == 1
-
-
-def test_secret_is_not_stored_in_plain_text(app_engine: Engine, owner_engine: Engine, alpha: Certified) -> None:
+def test_secret_is_not_stored_in_plain_text(app_engine, owner_engine, alpha):
     token = make_secret(app_engine, alpha, name="kiosk").token
     with owner_engine.connect() as connection:
         for table in ("enrolment_secrets", "audit_log"):
@@ -123,22 +101,16 @@ def test_secret_is_not_stored_in_plain_text(app_engine: Engine, owner_engine: En
     assert token.secret not in f"{token} {token!r}"
 
 
-def test_rejection_is_audited_without_the_secret(app_engine: Engine, alpha: Certified) -> None:
+def test_rejection_is_audited_without_the_secret(app_engine, alpha):
+    claimed = {"actor": "est:192.0.2.1", "tenant_id": alpha.tenant_id, "name": "\x1b[2J" + "n" * 200}
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        enrolment.record_refusal(
-            session,
-            actor="est:192.0.2.1",
-            tenant_id=alpha.tenant_id,
-            name="\x1b[2J" + "n" * 200,
-            refused=SecretRefused("used"),
-        )
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        enrolment.record_refusal(session, refused=SecretRefused("used"), **claimed)
         entry = session.scalars(select(AuditEntry).order_by(AuditEntry.id.desc()).limit(1)).one()
     assert (entry.action, entry.actor, entry.after) == ("enrolment-secret.refuse", "est:192.0.2.1", {"why": "used"})
     assert entry.target == ("[2J" + "n" * 200)[:64]
 
 
-def test_link_is_valid_only_for_its_tenant(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
+def test_link_is_valid_only_for_its_tenant(app_engine, alpha, bravo):
     token = make_secret(app_engine, alpha, kind="link", common_name="phone").token
     make_secret(app_engine, bravo)
     with session_scope(EnrolmentScope(token.public_id), engine=app_engine) as session:
@@ -148,26 +120,18 @@ def test_link_is_valid_only_for_its_tenant(app_engine: Engine, alpha: Certified,
         assert enrolment.find_tenant_id(session, "a" * 16) is None
 
 
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
+def test_invalid_secret_settings_are_rejected(app_engine, alpha):
+    for changes, complaint in (
         ({"kind": "fax"}, "kind: Unknown kind 'fax'. Use one of: est, scep, link."),
         ({"profile": "eap-server"}, "profile: Unknown profile 'eap-server'."),
         ({"uses": 0}, "uses: Invalid number of uses: 0"),
         ({"life": timedelta(0)}, "life: Invalid lifetime"),
         ({"life": timedelta(days=366)}, "life: Invalid lifetime"),
         ({"kind": "link"}, "common_name: An enrolment link needs a name"),
-    ],
-)
-def test_invalid_secret_settings_are_rejected(
-    app_engine: Engine, alpha: Certified, changes: dict[str, Any], complaint: str
-) -> None:
-    with pytest.raises(InvalidEnrolmentSecret) as caught:
-        make_secret(app_engine, alpha, **changes)
-    assert str(caught.value).startswith(complaint)
-
-
-def test_duplicate_and_invalid_certificate_names_are_rejected(app_engine: Engine, alpha: Certified) -> None:
+    ):
+        with pytest.raises(InvalidEnrolmentSecret) as caught:
+            make_secret(app_engine, alpha, **changes)
+        assert str(caught.value).startswith(complaint)
     make_secret(app_engine, alpha, name="kiosk")
     with pytest.raises(AlreadyExists):
         make_secret(app_engine, alpha, name="kiosk")
@@ -175,7 +139,7 @@ def test_duplicate_and_invalid_certificate_names_are_rejected(app_engine: Engine
         make_secret(app_engine, alpha, sans=["email:eve@alpha.example"])
 
 
-def test_guesses_are_limited_per_source_and_tenant() -> None:
+def test_guesses_are_limited_per_source_and_tenant():
     now = [0.0]
     limiter = GuessLimiter(most=3, clock=lambda: now[0])
     alpha, bravo = TenantId(uuid4()), TenantId(uuid4())
@@ -192,6 +156,6 @@ def test_guesses_are_limited_per_source_and_tenant() -> None:
 
 
 @given(st.text() | st.from_regex(r"[a-z0-9]{15,17}-[a-z0-9]{25,27}"))
-def test_any_text_is_a_token_or_none(text: str) -> None:
+def test_any_text_is_a_token_or_none(text):
     token = EnrolmentSecretText.parse(text)
     assert token is None or token.reveal() == text

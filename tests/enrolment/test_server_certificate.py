@@ -28,17 +28,14 @@ def shown(settings: Settings) -> x509.Certificate:
     return x509.load_pem_x509_certificate(settings.enrolment_certificate_file.read_bytes())
 
 
-def test_openssl_verifies_the_certificate_for_each_address(tmp_path: Path) -> None:
+def test_openssl_verifies_the_certificate_for_each_address(tmp_path):
     settings = settings_of(tmp_path, ADMIT_ENROLMENT_URL="https://est.alpha.example")
     assert ensure_certificate(keys(tmp_path), settings, owner=None)
     names = {str(item) for item in read_sans(shown(settings))}
     assert names == {"dns:est.alpha.example", "ip:127.0.0.1", "dns:localhost"}
     command = ["openssl", "verify", "-purpose", "sslserver", "-verify_hostname", "est.alpha.example"]
-    subprocess.run(
-        [*command, "-CAfile", authority_path(keys(tmp_path)), settings.enrolment_certificate_file],
-        check=True,
-        capture_output=True,
-    )
+    command += ["-CAfile", authority_path(keys(tmp_path)), settings.enrolment_certificate_file]
+    subprocess.run(command, check=True, capture_output=True)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in keys(tmp_path).iterdir()}
     assert modes == {
         "enrolment-ca.key": 0o600,
@@ -48,12 +45,14 @@ def test_openssl_verifies_the_certificate_for_each_address(tmp_path: Path) -> No
     }
 
 
-def test_certificate_is_kept_until_address_or_expiry_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_certificate_is_kept_until_address_key_or_expiry_change(tmp_path, monkeypatch):
     settings = settings_of(tmp_path)
     assert ensure_certificate(keys(tmp_path), settings, owner=None)
     assert not ensure_certificate(keys(tmp_path), settings, owner=None)
     authority = authority_path(keys(tmp_path)).read_bytes()
     assert ensure_certificate(keys(tmp_path), settings_of(tmp_path, ADMIT_LISTEN_ADDRESS="::1"), owner=None)
+    assert ensure_certificate(keys(tmp_path), settings, owner=None)
+    settings.enrolment_key_file.write_bytes((keys(tmp_path) / "enrolment-ca.key").read_bytes())
     assert ensure_certificate(keys(tmp_path), settings, owner=None)
     end = shown(settings).not_valid_after_utc
     monkeypatch.setattr(server_certificate, "utc_now", lambda: end - server_certificate.RENEWAL_LEAD)
@@ -62,14 +61,7 @@ def test_certificate_is_kept_until_address_or_expiry_changes(tmp_path: Path, mon
     assert authority_path(keys(tmp_path)).read_bytes() == authority
 
 
-def test_certificate_with_another_key_is_replaced(tmp_path: Path) -> None:
-    settings = settings_of(tmp_path)
-    ensure_certificate(keys(tmp_path), settings, owner=None)
-    settings.enrolment_key_file.write_bytes((keys(tmp_path) / "enrolment-ca.key").read_bytes())
-    assert ensure_certificate(keys(tmp_path), settings, owner=None)
-
-
-def test_files_of_an_administrator_are_not_changed(tmp_path: Path) -> None:
+def test_files_of_an_administrator_are_not_changed(tmp_path):
     elsewhere = settings_of(tmp_path, ADMIT_ENROLMENT_CERTIFICATE_FILE="/etc/ssl/nac.pem")
     assert not ensure_certificate(keys(tmp_path), elsewhere, owner=None)
     assert list(keys(tmp_path).iterdir()) == []
@@ -80,9 +72,7 @@ def at(monkeypatch: pytest.MonkeyPatch, moment: datetime) -> None:
         monkeypatch.setattr(module, "utc_now", lambda: moment)
 
 
-def test_served_certificate_is_checked_hourly_and_renewed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_served_certificate_is_checked_hourly_and_renewed(tmp_path, monkeypatch, caplog):
     settings, seconds = settings_of(tmp_path), 0.0
     ensure_certificate(keys(tmp_path), settings, owner=None)
     caretaker = CertificateMaintainer(settings, clock=lambda: seconds)
@@ -99,9 +89,7 @@ def test_served_certificate_is_checked_hourly_and_renewed(
     assert [record for record in caplog.records if record.levelname == "WARNING"] == []
 
 
-def test_certificate_of_an_administrator_is_warned_about(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_certificate_of_an_administrator_is_warned_about(tmp_path, monkeypatch, caplog):
     ensure_certificate(keys(tmp_path), settings_of(tmp_path), owner=None)
     theirs = tmp_path / "theirs.pem"
     theirs.write_bytes(settings_of(tmp_path).enrolment_certificate_file.read_bytes())
@@ -118,7 +106,7 @@ def test_certificate_of_an_administrator_is_warned_about(
     assert theirs.read_bytes() == certificates_pem([shown(settings)])
 
 
-def test_failed_renewal_or_read_is_logged_and_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_renewal_or_read_is_logged_and_retried(tmp_path, caplog):
     settings, seconds = settings_of(tmp_path), 0.0
     caretaker = CertificateMaintainer(settings, clock=lambda: seconds)
     # The folder does not exist.
@@ -132,9 +120,7 @@ def test_failed_renewal_or_read_is_logged_and_retried(tmp_path: Path, caplog: py
 
 
 @pytest.mark.parametrize(("days", "verdict"), [(31, "ok"), (28, "warn"), (0, "fail")])
-def test_doctor_warns_of_a_near_expiry(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int, verdict: str
-) -> None:
+def test_doctor_warns_of_a_near_expiry(tmp_path, monkeypatch, days, verdict):
     settings = settings_of(tmp_path)
     assert [found.verdict for found in diagnosis._enrolment_certificate(settings)] == ["fail"]
     ensure_certificate(keys(tmp_path), settings, owner=None)

@@ -39,11 +39,12 @@ from nac.logs.events.live_stream import (
 )
 from nac.models import AccountingLog, AuthLog
 from nac.sessions.decisions.recorded_requests import to_microseconds
-from radius.agent.shipping.live_feed import MAX_WAITING, LiveFeed
+from radius.agent.shipping.live_feed import MAX_WAITING
 from radius.agent.shipping.live_notes import LiveNotes
 from radius.agent.shipping.streams import AccountingStream, AuthStream
 from tests import run_depth
 from tests.agent.journal_records import AT, Journal, accounting, auth
+from tests.events.conftest import feed_of
 from tests.polling import until
 from tests.redis_server import RedisServer
 from tests.replica.reader_process import ROOT
@@ -92,8 +93,9 @@ def own_redis():
 
 
 @pytest.fixture
-def bravo(make):
-    return make("bravo")
+def client(redis_server):
+    with redis.Redis.from_url(redis_server.url) as client:
+        yield client
 
 
 @contextmanager
@@ -109,19 +111,19 @@ def running(feed):
         assert not thread.is_alive()
 
 
-def feed_of(server, *tenants):
-    slugs = {str(tenant.id): name for tenant, name in zip(tenants, ("alpha", "bravo"), strict=False)}
-    return LiveFeed(server.url if server else DEAD_URL, lambda: slugs, cell="cell-1")
+@pytest.fixture
+def shipping(tmp_path, database, platform):
+    """Function that runs a feed for tenants, and opens a journal whose shipper uses the feed."""
 
+    @contextmanager
+    def ship(server, *tenants):
+        with running(feed_of(server.url, *tenants)) as feed:
+            journal = Journal(tmp_path / "journal", database, platform.cell_id)
+            journal.auth, journal.acct = journal.shipper(AuthStream(feed)), journal.shipper(AccountingStream(live=feed))
+            with closing(journal):
+                yield feed, journal
 
-@contextmanager
-def shipping(tmp_path, database, platform, feed):
-    journal = Journal(tmp_path / "journal", database, platform.cell_id)
-    journal.auth, journal.acct = journal.shipper(AuthStream(feed)), journal.shipper(AccountingStream(live=feed))
-    try:
-        yield journal
-    finally:
-        journal.close()
+    return ship
 
 
 class Listener:
@@ -167,20 +169,22 @@ class Listener:
         until(lambda: len(self.events) >= number, f"{number} events, {len(self.events)} came")
 
 
+@contextmanager
+def listening(feed, server, *tenants):
+    with Listener(server.url, *tenants) as listener:
+        listener.wait("listening")
+        until(lambda: len(feed.wanted) >= len(tenants), "the agent knows that somebody listens")
+        yield listener
+
+
 def stored(engine, tenant_id, model):
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         return session.scalars(select(model).where(model.tenant_id == tenant_id)).all()
 
 
-def test_received_events_match_the_log_in_order(app_engine, platform, database, tmp_path, alpha, redis_server):
+def test_received_events_match_the_log_in_order(app_engine, shipping, alpha, redis_server):
     tenant = EventTenant(str(alpha.id), "alpha")
-    with (
-        running(feed_of(redis_server, alpha)) as feed,
-        shipping(tmp_path, database, platform, feed) as journal,
-        Listener(redis_server.url, alpha) as listener,
-    ):
-        listener.wait("listening")
-        until(lambda: feed.wanted, "the agent knows that somebody listens")
+    with shipping(redis_server, alpha) as (feed, journal), listening(feed, redis_server, alpha) as listener:
         journal.ship(*(auth(alpha, at=AT + n, identity=f"anna-{n}\0") for n in range(120)))
         journal.ship(accounting(alpha, "Start"), accounting(alpha, "Stop", at=AT + 1, seconds=60))
         # The record is so large that its row is truncated.
@@ -194,16 +198,12 @@ def test_received_events_match_the_log_in_order(app_engine, platform, database, 
     assert listener.missed_counts == 0
 
 
-def test_tenant_receives_no_events_of_another(platform, database, tmp_path, alpha, bravo, redis_server):
+def test_tenant_receives_no_events_of_another(shipping, alpha, bravo, redis_server):
     with (
-        running(feed_of(redis_server, alpha, bravo)) as feed,
-        shipping(tmp_path, database, platform, feed) as journal,
-        Listener(redis_server.url, alpha) as one,
-        Listener(redis_server.url, alpha, bravo) as both,
+        shipping(redis_server, alpha, bravo) as (feed, journal),
+        listening(feed, redis_server, alpha) as one,
+        listening(feed, redis_server, alpha, bravo) as both,
     ):
-        until(lambda: len(feed.wanted) == 2, "both are listened to")
-        both.wait("listening")
-        one.wait("listening")
         journal.ship(auth(bravo, identity="b"), auth(alpha, identity="a"), accounting(bravo, "Start"))
         both.wait_events(3)
         journal.ship(auth(alpha, identity="last", at=AT + 1))
@@ -213,43 +213,30 @@ def test_tenant_receives_no_events_of_another(platform, database, tmp_path, alph
     assert {heard.tenant_id for heard in both.heard if isinstance(heard, LiveEvent)} == {alpha.id, bravo.id}
 
 
-def test_without_listeners_no_ids_or_entries_are_used(platform, database, tmp_path, alpha, redis_server):
-    client = redis.Redis.from_url(redis_server.url)
-    with running(feed_of(redis_server, alpha)) as feed, shipping(tmp_path, database, platform, feed) as journal:
+def test_without_listeners_no_ids_or_entries_are_used(shipping, alpha, redis_server, client):
+    with shipping(redis_server, alpha) as (feed, journal):
         until(lambda: feed._ask_at > feed._answered_at, "Redis was asked")
         journal.ship(*(auth(alpha, at=AT + n) for n in range(10)))
         assert not feed._waiting
     assert not client.exists(events_key(alpha.id))
-    client.close()
 
 
-def refuse(server):
+def limit_memory(server, octets):
     with redis.Redis.from_url(server.url) as client:
-        client.config_set("maxmemory", 1)
-
-
-def accept(server):
-    with redis.Redis.from_url(server.url) as client:
-        client.config_set("maxmemory", 0)
+        client.config_set("maxmemory", octets)
 
 
 FAILURES = {
-    "refusing": (refuse, accept),
+    "refusing": (lambda server: limit_memory(server, 1), lambda server: limit_memory(server, 0)),
     "stopped": (RedisServer.stop, RedisServer.start),
     "hung": (lambda server: os.kill(server.pid, signal.SIGSTOP), lambda server: os.kill(server.pid, signal.SIGCONT)),
 }
 
 
 @pytest.mark.parametrize("state", FAILURES)
-def test_shipping_continues_without_redis(state, platform, database, tmp_path, alpha, owner, own_redis):
+def test_shipping_continues_without_redis(state, shipping, alpha, owner, own_redis):
     fail, mend = FAILURES[state]
-    with (
-        running(feed_of(own_redis, alpha)) as feed,
-        shipping(tmp_path, database, platform, feed) as journal,
-        Listener(own_redis.url, alpha) as listener,
-    ):
-        listener.wait("listening")
-        until(lambda: feed.wanted, "the agent knows that somebody listens")
+    with shipping(own_redis, alpha) as (feed, journal), listening(feed, own_redis, alpha) as listener:
         fail(own_redis)
         journal.ship(*(auth(alpha, at=AT + n) for n in range(2 * MAX_WAITING)))
         assert owner.execute("SELECT count(*) FROM auth_log").fetchone() == (2 * MAX_WAITING,)
@@ -267,29 +254,23 @@ def test_shipping_continues_without_redis(state, platform, database, tmp_path, a
 
 
 def test_redis_that_rejects_writes_is_logged_once(alpha, own_redis, caplog):
-    with redis.Redis.from_url(own_redis.url) as client, running(feed_of(own_redis, alpha)) as feed:
+    with redis.Redis.from_url(own_redis.url) as client, running(feed_of(own_redis.url, alpha)) as feed:
         client.set(interest_key(alpha.id), "1")
         until(lambda: feed.counters["entries"], "the agent knows that somebody listens")
-        refuse(own_redis)
+        limit_memory(own_redis, 1)
         with caplog.at_level("INFO", logger="radius.agent.shipping.live_feed"):
             until(lambda: feed.counters["failures"] > 5, "it was tried several times")
             assert [record.levelname for record in caplog.records] == ["WARNING"]
-            accept(own_redis)
+            limit_memory(own_redis, 0)
             until(lambda: len(caplog.records) == 2, "it goes on")
     assert "live events resume" in caplog.messages[1]
 
 
-def test_unwritable_key_does_not_block_others(platform, database, tmp_path, alpha, bravo, redis_server, caplog):
+def test_unwritable_key_does_not_block_others(shipping, alpha, bravo, redis_server, client, caplog):
     """The key contains another type, or an ACL forbids writing it."""
-    with (
-        running(feed_of(redis_server, alpha, bravo)) as feed,
-        shipping(tmp_path, database, platform, feed) as journal,
-        redis.Redis.from_url(redis_server.url) as client,
-        Listener(redis_server.url, bravo) as listener,
-    ):
-        client.set(events_key(alpha.id), "no stream")
-        client.set(interest_key(alpha.id), "1")
-        listener.wait("listening")
+    client.set(events_key(alpha.id), "no stream")
+    client.set(interest_key(alpha.id), "1")
+    with shipping(redis_server, alpha, bravo) as (feed, journal), listening(feed, redis_server, bravo) as listener:
         until(lambda: len(feed.wanted) == 2, "both are listened to")
         for number in range(3):
             journal.ship(auth(alpha, at=AT + number), auth(bravo, at=AT + number, identity=f"b{number}"))
@@ -299,9 +280,8 @@ def test_unwritable_key_does_not_block_others(platform, database, tmp_path, alph
         client.delete(events_key(alpha.id))
         until(lambda: client.exists(events_key(alpha.id)), "it goes on")
         client.delete(events_key(alpha.id), interest_key(alpha.id))
-    assert [record.levelname for record in caplog.records if record.name == "radius.agent.shipping.live_feed"] == [
-        "WARNING"
-    ]
+    logged = [record.levelname for record in caplog.records if record.name == "radius.agent.shipping.live_feed"]
+    assert logged == ["WARNING"]
     assert listener.missed_counts == 0
 
 
@@ -310,7 +290,7 @@ def test_notes_by_others_are_received_while_listening(app_engine, cell_engine, p
         with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
             endpoints.create_endpoint(session, actor="test", tenant_id=tenant.id, mac=mac)
 
-    with running(feed_of(redis_server, alpha)) as feed:
+    with running(feed_of(redis_server.url, alpha)) as feed:
         told = LiveNotes(cell_engine, platform.cell_id, feed)
         add(alpha, "00:1b:a9:00:00:01")
         told.look()
@@ -335,7 +315,7 @@ def test_notes_of_one_tenant_are_limited_and_counted(
     app_engine, cell_engine, owner, platform, alpha, bravo, monkeypatch
 ):
     monkeypatch.setattr("radius.agent.shipping.live_notes.MAX_NOTES", 10)
-    feed = feed_of(None, alpha, bravo)
+    feed = feed_of(DEAD_URL, alpha, bravo)
     feed.wanted = frozenset([str(alpha.id), str(bravo.id)])
     notes = LiveNotes(cell_engine, platform.cell_id, feed)
     notes.look()
@@ -354,9 +334,8 @@ def test_notes_of_one_tenant_are_limited_and_counted(
     assert feed.counters["left_out"] == 25
 
 
-def test_slow_listener_gets_the_number_of_missed_events(platform, database, tmp_path, alpha, redis_server):
-    client = redis.Redis.from_url(redis_server.url)
-    with running(feed_of(redis_server, alpha)) as feed, shipping(tmp_path, database, platform, feed) as journal:
+def test_slow_listener_gets_the_number_of_missed_events(shipping, alpha, redis_server, client):
+    with shipping(redis_server, alpha) as (feed, journal):
         slow = listen(redis_server.url, [alpha.id])
         until(lambda: StreamNotice("listening", alpha.id) in [next(slow) for _ in range(3)], "the slow one listens")
         until(lambda: feed.wanted, "the agent knows that somebody listens")
@@ -379,14 +358,12 @@ def test_slow_listener_gets_the_number_of_missed_events(platform, database, tmp_
     missed = sum(each.count for each in heard if isinstance(each, StreamNotice) and each.count)
     assert missed > 0
     assert came + missed == MAX_ENTRIES + 10
-    client.close()
 
 
-def test_agent_end_and_its_successor_are_published(platform, database, tmp_path, alpha, redis_server):
+def test_agent_end_and_its_successor_are_published(shipping, alpha, redis_server):
     with Listener(redis_server.url, alpha) as listener:
         for _ in range(2):
-            feed = feed_of(redis_server, alpha)
-            with running(feed), shipping(tmp_path, database, platform, feed) as journal:
+            with shipping(redis_server, alpha) as (feed, journal):
                 until(lambda feed=feed: feed.wanted, "the agent knows that somebody listens")
                 before = len(listener.events)
                 journal.ship(auth(alpha, at=AT + before))
@@ -427,33 +404,30 @@ def test_killed_shipper_publishes_each_stored_event_once(database, platform, jou
     assert set(ids) <= logged
 
 
-def test_interest_expires_with_the_listener(alpha, redis_server):
-    client = redis.Redis.from_url(redis_server.url)
+def test_interest_expires_with_the_listener(alpha, redis_server, client):
     client.flushall()
-    with running(feed_of(redis_server, alpha)) as feed:
+    with running(feed_of(redis_server.url, alpha)) as feed:
         with Listener(redis_server.url, alpha):
             until(lambda: feed.wanted, "somebody listens")
         assert 0 < client.ttl(interest_key(alpha.id)) <= 10
         client.delete(interest_key(alpha.id))
         until(lambda: not feed.wanted, "nobody listens")
     assert 0 < client.ttl(events_key(alpha.id)) <= 60
-    client.close()
 
 
-def test_listener_with_expired_interest_gets_a_notice(alpha, redis_server):
-    with redis.Redis.from_url(redis_server.url) as client, running(feed_of(redis_server, alpha)) as feed:
-        slow = listen(redis_server.url, [alpha.id])
-        with closing(slow):
-            until(lambda: next(slow) == StreamNotice("listening", alpha.id), "the slow one listens")
-            client.delete(interest_key(alpha.id))
-            until(lambda: not feed.wanted, "nobody listens")
-            with Listener(redis_server.url, alpha) as other:
-                other.wait("listening")
-                until(lambda: next(slow) == StreamNotice("left-out", alpha.id), "the slow one is told")
-                assert [notice.kind for notice in other.notices] == ["listening"]
+def test_listener_with_expired_interest_gets_a_notice(alpha, redis_server, client):
+    slow = listen(redis_server.url, [alpha.id])
+    with closing(slow), running(feed_of(redis_server.url, alpha)) as feed:
+        until(lambda: next(slow) == StreamNotice("listening", alpha.id), "the slow one listens")
+        client.delete(interest_key(alpha.id))
+        until(lambda: not feed.wanted, "nobody listens")
+        with Listener(redis_server.url, alpha) as other:
+            other.wait("listening")
+            until(lambda: next(slow) == StreamNotice("left-out", alpha.id), "the slow one is told")
+            assert [notice.kind for notice in other.notices] == ["listening"]
 
 
-def test_only_the_failing_event_is_skipped(platform, database, tmp_path, alpha, redis_server, monkeypatch):
+def test_only_the_failing_event_is_skipped(shipping, alpha, redis_server, monkeypatch):
     real = authentication.from_record
 
     def sometimes(record, **given):
@@ -462,13 +436,7 @@ def test_only_the_failing_event_is_skipped(platform, database, tmp_path, alpha, 
         return real(record, **given)
 
     monkeypatch.setattr(authentication, "from_record", sometimes)
-    with (
-        running(feed_of(redis_server, alpha)) as feed,
-        shipping(tmp_path, database, platform, feed) as journal,
-        Listener(redis_server.url, alpha) as listener,
-    ):
-        listener.wait("listening")
-        until(lambda: feed.wanted, "somebody listens")
+    with shipping(redis_server, alpha) as (feed, journal), listening(feed, redis_server, alpha) as listener:
         names = ["first", "strange", "second"]
         journal.ship(*(auth(alpha, at=AT + n, identity=name) for n, name in enumerate(names)))
         listener.wait_events(2)
@@ -477,7 +445,7 @@ def test_only_the_failing_event_is_skipped(platform, database, tmp_path, alpha, 
     assert listener.missed_counts == 1
 
 
-def test_event_stream_receives_the_published_events(platform, database, tmp_path, alpha, redis_server):
+def test_event_stream_receives_the_published_events(shipping, alpha, redis_server):
     async def first_event(journal, feed):
         async with aclosing(listen_async(redis_server.url, [alpha.id])) as stream:
             async for each in stream:
@@ -488,7 +456,7 @@ def test_event_stream_receives_the_published_events(platform, database, tmp_path
                     return each
         return None
 
-    with running(feed_of(redis_server, alpha)) as feed, shipping(tmp_path, database, platform, feed) as journal:
+    with shipping(redis_server, alpha) as (feed, journal):
         heard = asyncio.run(first_event(journal, feed))
     assert heard.tenant_id == alpha.id
     assert json.loads(heard.line)["event"]["id"] == heard.event.event.id

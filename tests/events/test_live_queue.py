@@ -1,24 +1,34 @@
-"""The queue for listeners is limited, and shared fairly among tenants."""
+"""The queue for listeners and its Redis streams are limited, and shared fairly among tenants."""
+
+import time
+from uuid import UUID
 
 import pytest
+import redis
 
-from radius.agent.shipping.live_feed import MAX_WAITING, MAX_WAITING_BYTES, LiveFeed
+from nac.kit.clock import utc_now
+from nac.logs.events import feed as feed_events
+from nac.logs.events.live_stream import MAX_ENTRIES, MAX_ENTRY_BYTES, events_key, interest_key
+from radius.agent.shipping import live_feed
+from radius.agent.shipping.live_feed import (
+    MAX_KEPT_ENTRIES,
+    MAX_WAITING,
+    MAX_WAITING_BYTES,
+    MIN_KEPT_ENTRIES,
+    LiveFeed,
+    LiveItem,
+)
 from radius.agent.shipping.streams import AuthStream
+from tests.events.conftest import feed_of
+from tests.redis_server import RedisServer
 
-
-@pytest.fixture
-def bravo(make):
-    return make("bravo")
-
-
-def feed_of(*tenants):
-    """A queue that is never sent to Redis."""
-    slugs = {str(tenant.id): name for tenant, name in zip(tenants, ("alpha", "bravo"), strict=False)}
-    return LiveFeed("unix:///nonexistent/redis.sock", lambda: slugs, cell="cell-1")
+DEAD_URL = "unix:///nonexistent/redis.sock"
+# The number of slots of the largest cell.
+MOST_SLOTS = 400
 
 
 def test_queue_is_bounded_and_counts_dropped_events(alpha):
-    feed = feed_of(alpha)
+    feed = feed_of(DEAD_URL, alpha)
     feed.wanted = frozenset([str(alpha.id)])
     stream = AuthStream(feed)
     payload = bytes(MAX_WAITING_BYTES // 100)
@@ -36,7 +46,7 @@ def test_queue_is_bounded_and_counts_dropped_events(alpha):
 
 def test_busy_tenant_displaces_no_event_of_another(alpha, bravo):
     noisy, quiet = str(alpha.id), str(bravo.id)
-    feed = feed_of(alpha, bravo)
+    feed = feed_of(DEAD_URL, alpha, bravo)
     feed.wanted = frozenset([noisy, quiet])
     stream = AuthStream(feed)
     for batch in range(3):
@@ -65,3 +75,37 @@ class NumberedCursor:
 
     def fetchone(self):
         return (list(range(self.count)),)
+
+
+@pytest.fixture
+def server():
+    server = RedisServer()
+    server.start()
+    yield server
+    server.remove()
+
+
+def build_event(tenant):
+    return feed_events.build_feed_tested("x", now=utc_now(), tenant=tenant)
+
+
+@pytest.mark.parametrize(("listened", "kept"), [(3, MAX_ENTRIES), (120, 26), (MOST_SLOTS, MIN_KEPT_ENTRIES)])
+def test_each_of_many_tenants_gets_its_events(server, listened, kept, monkeypatch):
+    monkeypatch.setattr(live_feed, "LISTENER_POLL_SECONDS", 3_600.0)
+    slugs = {str(UUID(int=number)): f"t{number}" for number in range(MOST_SLOTS)}
+    wanted = list(slugs)[:listened]
+    feed = LiveFeed(server.url, lambda: slugs, cell="cell-1")
+    with redis.Redis.from_url(server.url) as client:
+        for tenant_id in wanted:
+            client.set(interest_key(tenant_id), "1")
+        feed._ask(time.monotonic())
+        assert feed.wanted == frozenset(wanted)
+        for _ in range(kept + 5):
+            feed.offer([LiveItem(tenant_id, 100, build_event) for tenant_id in wanted[-2:]])
+            feed._step()
+            feed._credit = live_feed.BURST_EVENTS
+        assert [client.xlen(events_key(tenant_id)) for tenant_id in wanted[-2:]] == [kept, kept]
+        assert all(client.xlen(events_key(tenant_id)) for tenant_id in wanted)
+    assert kept * listened <= MAX_KEPT_ENTRIES
+    assert MAX_KEPT_ENTRIES * MAX_ENTRY_BYTES <= 100 << 20
+    assert feed.counters["left_out"] == 0

@@ -1,7 +1,9 @@
 """A tenant with unusual rows, another tenant, and a worker that continues one job at a time."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.db.base import Base
 from nac.kit.ids import TenantId
-from nac.logs.exports import runner, service
+from nac.logs.exports import runner, service, standing_exports
 from nac.logs.exports.export_folder import ExportFolder
 from nac.models import ExportJob
 from tests.factories.rows import make_row
@@ -46,27 +48,22 @@ class Exports:
         with Session(self.owner) as session, session.begin():
             make_row(session, Base.metadata.tables[table], tenant or self.alpha, **{key: at} | values)
 
-    def start(
-        self,
-        log: str,
-        form: str,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        most_bytes: int = 0,
-    ) -> int:
-        with session_scope(TenantScope(self.alpha), engine=self.app) as session:
-            job = service.start_export(
-                session,
-                actor=ACTOR,
-                tenant_id=self.alpha,
-                log=log,
-                since=since or self.today - 3 * DAY,
-                until=until or self.today + DAY,
-                format=form,
-                most_bytes=most_bytes,
-            )
-            return job.id
+    def scope(self, engine: Engine | None = None) -> AbstractContextManager[Session]:
+        return session_scope(TenantScope(self.alpha), engine=engine or self.app)
+
+    def do(self, verb: Callable[..., Any], **given: Any) -> Any:
+        """Call a function of the service for alpha, in a transaction."""
+        with self.scope() as session:
+            return verb(session, actor=ACTOR, tenant_id=self.alpha, **given)
+
+    def start(self, log: str, form: str, **given: Any) -> int:
+        period = {"since": self.today - 3 * DAY, "until": self.today + DAY}
+        return self.do(service.start_export, log=log, format=form, **{**period, "most_bytes": 0, **given}).id
+
+    def order(self, log: str, form: str, *days: datetime) -> None:
+        """Create the jobs of days that alpha exports before their deletion."""
+        with self.scope(self.worker) as session:
+            standing_exports.create_jobs(session, self.alpha, log, [day.date() for day in days], format=form)
 
     def run(self, *, seconds: float = 60, least_free_bytes: int = 0, tenant_max_bytes: int = 0) -> int | None:
         limits = runner.ExportLimits(least_free_bytes, seconds, tenant_max_bytes)
@@ -108,7 +105,3 @@ def exports(
     owner_engine: Engine, app_engine: Engine, worker_engine: Engine, tenants: list[TenantId], tmp_path: Path
 ) -> Exports:
     return Exports(owner_engine, app_engine, worker_engine, ExportFolder(tmp_path / "exports"), *tenants)
-
-
-def of_day(at: datetime) -> date:
-    return at.astimezone(UTC).date()

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import resource
 import signal
 import stat
@@ -24,20 +23,22 @@ from nac.models import AuditEntry, ExportJob
 from nac.onboarding import tenant_purge
 from nac.tenancy.tenants import service as tenants
 from tests.exports.conftest import DAY, Exports
+from tests.exports.killed_script import killed_at_the_end
 from tests.exports.test_formats import READERS, in_order, stored
 from tests.factories.tenancy import ACTOR
 from tests.polling import until
 
 
 def add_rows(exports: Exports, rows: int, *, days: int = 1) -> None:
-    with Session(exports.owner) as session, session.begin():
-        session.execute(
+    given = {"first": exports.today - days * DAY, "rows": rows, "days": days, "tenant": exports.alpha}
+    with exports.owner.begin() as connection:
+        connection.execute(
             text(
                 "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason, detail)"
                 " SELECT CAST(:first AS timestamptz) + n * interval '1 day' * :days / (:rows + 1), :tenant, 1, 'mab',"
                 " true, 'x', repeat(md5(n::text), 8) FROM generate_series(1, :rows) n"
             ),
-            {"first": exports.today - days * DAY, "rows": rows, "days": days, "tenant": exports.alpha},
+            given,
         )
 
 
@@ -68,10 +69,12 @@ def test_job_lists_its_files_and_they_match(exports: Exports) -> None:
     assert folder.parent.name == str(exports.alpha)
 
 
-def test_large_day_becomes_several_files_and_jobs_alternate(exports: Exports, monkeypatch) -> None:
+@pytest.mark.parametrize("is_measured", [True, False])
+def test_large_day_becomes_several_files_and_jobs_alternate(exports: Exports, monkeypatch, is_measured: bool) -> None:
     monkeypatch.setattr(runner, "FILE_ROWS", 60)
     add_rows(exports, 200)
-    exports.measure()
+    if is_measured:
+        exports.measure()
     first, second = (exports.start("auth", "csv") for _ in range(2))
     # The worker has no time for a second file, so the other job runs first.
     turns = []
@@ -94,7 +97,6 @@ def slow(self, data):
     time.sleep(0.002)
     return measured(self, data)
 file_writer._MeasuredFile.write = slow
-print("begun", flush=True)
 folder = ExportFolder(pathlib.Path(sys.argv[2]))
 runner.run_next_export(folder, runner.ExportLimits(0, 60), engine=make_engine(sys.argv[1]))
 """
@@ -105,14 +107,9 @@ def test_killed_export_resumes_without_lost_or_double_rows(exports: Exports, for
     add_rows(exports, 1_600, days=2)
     exports.measure()
     job_id = exports.start("auth", form)
-    command = [sys.executable, "-c", KILLED, database.worker_url, str(exports.folder.root)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    until(lambda: len(exports.job(job_id).parts) >= 2, "two files")
-    until(lambda: [path for path in exports.path(job_id).iterdir() if path.name.startswith(".")], "a third one")
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
+    with killed_at_the_end(KILLED, database.worker_url, exports.folder.root):
+        until(lambda: len(exports.job(job_id).parts) >= 2, "two files")
+        until(lambda: list(exports.path(job_id).glob(".*")), "a third one")
     left = exports.job(job_id)
     assert left.state == "running"
     # No other worker continues the job while the lease lasts.
@@ -123,7 +120,7 @@ def test_killed_export_resumes_without_lost_or_double_rows(exports: Exports, for
     assert (job.state, job.rows) == ("done", 1_600)
     assert job.parts[: len(left.parts)] == left.parts
     assert read(exports, job_id, form) == in_order(stored(exports, "auth_log", LOG_SOURCES["auth"]))
-    assert not [path for path in exports.path(job_id).iterdir() if path.name.startswith(".")]
+    assert list(exports.path(job_id).glob(".*")) == []
 
 
 def test_full_disk_is_reported_and_the_job_is_retried(exports: Exports) -> None:
@@ -135,8 +132,7 @@ def test_full_disk_is_reported_and_the_job_is_retried(exports: Exports) -> None:
     assert "are free for exports" in job.error
     assert list(exports.path(job_id).iterdir()) == []
     assert exports.run() is None
-    with session_scope(TenantScope(exports.alpha), engine=exports.app) as session:
-        service.retry_export(session, actor=ACTOR, tenant_id=exports.alpha, job_id=job_id)
+    exports.do(service.retry_export, job_id=job_id)
     exports.run()
     job = exports.job(job_id)
     assert (job.state, job.rows, job.error) == ("done", 10, "")
@@ -200,16 +196,12 @@ def test_failing_export_does_not_block_other_jobs(exports: Exports, monkeypatch:
     for failures in range(1, 8):
         assert exports.run() == job_id
         job = exports.job(job_id)
-        assert (job.failures, job.error, job.state) == (
-            failures,
-            "division by zero",
-            "failed" if failures == 7 else "queued",
-        )
+        state = "failed" if failures == 7 else "queued"
+        assert (job.failures, job.error, job.state) == (failures, "division by zero", state)
         assert exports.run() is None
         exports.due(job_id)
     monkeypatch.undo()
-    with session_scope(TenantScope(exports.alpha), engine=exports.app) as session:
-        service.retry_export(session, actor=ACTOR, tenant_id=exports.alpha, job_id=job_id)
+    exports.do(service.retry_export, job_id=job_id)
     exports.run()
     assert (exports.job(job_id).state, exports.job(job_id).rows) == ("done", 3)
 
@@ -220,12 +212,11 @@ def test_day_export_before_deletion_matches_the_deleted_rows(exports: Exports) -
     at = exports.today - 3 * DAY
     for table in [*tables.values(), "sessions"]:
         exports.add(table, at)
-    with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
-        for log, form in zip(LOG_SOURCES, ("csv", "jsonl", "parquet", "parquet"), strict=True):
-            standing_exports.create_jobs(session, exports.alpha, log, [at.date()], format=form)
+    for log, form in zip(LOG_SOURCES, ("csv", "jsonl", "parquet", "parquet"), strict=True):
+        exports.order(log, form, at)
     while exports.run() is not None:
         continue
-    with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
+    with exports.scope(exports.worker) as session:
         jobs = {job.log: (job.state, job.rows) for job in service.list_exports(session, tenant_id=exports.alpha)}
         assert jobs == dict.fromkeys(LOG_SOURCES, ("done", 1))
         given = {"folder": exports.folder, "now": exports.today}
@@ -246,20 +237,16 @@ def test_tenant_export_quota_counts_and_is_freed(exports: Exports, monkeypatch) 
     with pytest.raises(Conflict, match=f"maximum is {most}"):
         exports.start("auth", "csv", most_bytes=most)
     # Exports before a deletion do not count.
-    with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
-        standing_exports.create_jobs(session, exports.alpha, "auth", [(exports.today - DAY).date()], format="csv")
+    exports.order("auth", "csv", exports.today - DAY)
     exports.run(tenant_max_bytes=1)
     with Session(exports.owner) as session:
         ordered = session.query(ExportJob).filter(ExportJob.standing).one()
     assert (ordered.state, ordered.rows) == ("done", 100)
-    remove = {"actor": ACTOR, "tenant_id": exports.alpha}
-    with session_scope(TenantScope(exports.alpha), engine=exports.app) as session:
-        for job_id in (first, second):
-            service.delete_export(session, job_id=job_id, **remove)
-        with pytest.raises(Conflict, match="has no files to delete"):
-            service.delete_export(session, job_id=first, **remove)
-        with pytest.raises(Conflict, match="the only copy of rows"):
-            service.delete_export(session, job_id=ordered.id, **remove)
+    for job_id in (first, second):
+        exports.do(service.delete_export, job_id=job_id)
+    for job_id, why in ((first, "has no files to delete"), (ordered.id, "the only copy of rows")):
+        with pytest.raises(Conflict, match=why):
+            exports.do(service.delete_export, job_id=job_id)
     assert exports.prune() == 2
     exports.start("auth", "csv", most_bytes=most)
     monkeypatch.setattr(service, "MAX_KEPT", 1)
@@ -273,8 +260,7 @@ def test_cancelled_job_ends_and_its_files_are_deleted(exports: Exports, monkeypa
     exports.run(seconds=0.000001)
 
     def cancel(*args: object, **given: object) -> None:
-        with session_scope(TenantScope(exports.alpha), engine=exports.app) as session:
-            service.cancel_export(session, actor=ACTOR, tenant_id=exports.alpha, job_id=job_id)
+        exports.do(service.cancel_export, job_id=job_id)
 
     # The cancellation arrives while a file is written.
     monkeypatch.setattr(runner._ExportRun, "_renew", cancel)
@@ -306,9 +292,7 @@ def test_files_expire_and_follow_deleted_tenants(exports: Exports) -> None:
 def test_old_jobs_are_deleted_except_those_of_kept_days(exports: Exports) -> None:
     add_rows(exports, 3)
     exports.start("auth", "csv")
-    with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
-        days = [(exports.today - age * DAY).date() for age in (1, 2)]
-        standing_exports.create_jobs(session, exports.alpha, "auth", days, format="csv")
+    exports.order("auth", "csv", exports.today - DAY, exports.today - 2 * DAY)
     while exports.run() is not None:
         continue
     exports.measure()
@@ -321,20 +305,16 @@ def test_old_jobs_are_deleted_except_those_of_kept_days(exports: Exports) -> Non
         assert [job.since for job in session.query(ExportJob)] == [exports.today - DAY]
 
 
-def test_unmeasured_day_becomes_several_files_too(exports: Exports, monkeypatch) -> None:
-    monkeypatch.setattr(runner, "FILE_ROWS", 60)
-    add_rows(exports, 200)
-    job_id = exports.start("auth", "csv")
-    exports.run()
-    assert (len(exports.job(job_id).parts), exports.job(job_id).rows) == (4, 200)
-
-
 def test_time_range_includes_start_and_excludes_end(exports: Exports) -> None:
     for at in (exports.today - DAY, exports.today - timedelta(microseconds=1), exports.today):
         exports.add("auth_log", at)
     job_id = exports.start("auth", "csv", since=exports.today - DAY, until=exports.today)
     exports.run()
     assert exports.job(job_id).rows == 2
+    # The end is tomorrow at the latest.
+    job_id = exports.start("auth", "csv", until=exports.today.replace(year=9999, month=12, day=31))
+    exports.run()
+    assert (exports.job(job_id).rows, exports.job(job_id).until < exports.today + 3 * DAY) == (3, True)
 
 
 def test_ended_sessions_are_exported_from_both_tables(exports: Exports) -> None:
@@ -359,14 +339,6 @@ def test_tenant_with_many_jobs_alternates_with_others(exports: Exports) -> None:
         turns += 1
     # By chance the job may run late, but not after all others.
     assert turns < 60
-
-
-def test_end_is_tomorrow_at_the_latest(exports: Exports) -> None:
-    last = exports.today.replace(year=9999, month=12, day=31)
-    job_id = exports.start("auth", "csv", until=last)
-    exports.run()
-    job = exports.job(job_id)
-    assert (job.state, job.until < exports.today + 3 * DAY) == ("done", True)
 
 
 def test_all_errors_are_listed_and_the_queue_is_bounded(exports: Exports) -> None:

@@ -2,14 +2,17 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from sqlalchemy import Engine
+from sqlalchemy.orm import Session
 
 from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope
@@ -22,6 +25,7 @@ from nac.logs.feeds.settings import AnyFeedSettings, SyslogSettings, WebhookSett
 from nac.models import Feed
 from tests.factories.certificates import SEALER
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.feeds.webhook_receiver import LOCALHOST, WebhookReceiver
 from tests.postgres import Database
 from tests.row_snapshots import snapshotted
 
@@ -43,27 +47,43 @@ class Tenancy:
     worker: Engine
     owner_url: str
 
+    def scope(self, engine: Engine | None = None) -> AbstractContextManager[Session]:
+        return session_scope(TenantScope(self.id), engine=engine or self.app)
+
+    def sql(self, statement: str, *given: object) -> list[tuple[Any, ...]]:
+        """Execute a statement as the owner of the database."""
+        with psycopg.connect(self.owner_url) as connection:
+            found = connection.execute(statement, given or None)
+            return found.fetchall() if found.description else []
+
+    def call(self, verb: Callable[..., Any], **given: Any) -> Any:
+        """Call a function of a service in a transaction."""
+        with self.scope() as session:
+            return verb(session, actor=ACTOR, tenant_id=self.id, **given)
+
     def add(self, slug: str = "siem", settings: AnyFeedSettings = NOWHERE, **given: Any) -> CreatedFeed:
-        given = {"reach": LOOPBACK, **given}
-        with session_scope(TenantScope(self.id), engine=self.app) as session:
-            return feeds.create_feed(
-                session, actor=ACTOR, tenant_id=self.id, slug=slug, settings=settings, sealer=SEALER, **given
-            )
+        given = {"slug": slug, "settings": settings, "sealer": SEALER, "reach": LOOPBACK, **given}
+        return self.call(feeds.create_feed, **given)
 
     def feed(self, slug: str = "siem") -> Feed:
-        with session_scope(TenantScope(self.id), engine=self.app) as session:
+        with self.scope() as session:
             return feeds.require_feed(session, tenant_id=self.id, slug=slug)
 
     def state(self, slug: str = "siem") -> str:
-        with session_scope(TenantScope(self.id), engine=self.app) as session:
+        with self.scope() as session:
             feed = feeds.require_feed(session, tenant_id=self.id, slug=slug)
             return feeds.get_state(feed, feeds.get_backlog(session, feed), now=utc_now())
 
     def do(self, verb: Callable[..., Any], slug: str = "siem", **given: Any) -> Any:
-        if verb is feeds.update_feed:
-            given = {"reach": LOOPBACK, **given}
-        with session_scope(TenantScope(self.id), engine=self.app) as session:
-            return verb(session, actor=ACTOR, tenant_id=self.id, slug=slug, **given)
+        return self.call(verb, slug=slug, **given)
+
+    def update(self, changes: Mapping[str, Any], **given: Any) -> None:
+        given = {"sealer": SEALER, "reach": LOOPBACK, "now": utc_now(), **given}
+        self.do(feeds.update_feed, changes=changes, **given)
+
+    def replay(self, slug: str = "siem", *, since: timedelta) -> None:
+        now = utc_now()
+        self.do(feeds.replay_feed, slug, since=now - since, until=now, now=now)
 
     def test(self, slug: str = "siem", **given: Any) -> str:
         return feeds.send_test_event(self.feed(slug), tenant_slug="acme-office", now=utc_now(), **given)
@@ -78,10 +98,9 @@ class Tenancy:
         """Log a decision in a transaction that the test commits or rolls back."""
         connection.execute(_LOG, (at, self.id, permitted, list(names)))
 
-    def deliver(self, slug: str = "siem", *, seconds: float = 30, **ways: Any) -> bool:
+    def deliver(self, slug: str = "siem", **ways: Any) -> bool:
         usual = {"reach": LOOPBACK, "sealer": lambda: SEALER, "engine": self.worker}
-        made = DeliveryContext(**usual | ways)
-        return asyncio.run(deliver_feed(self.id, self.feed(slug).id, made, seconds=seconds))
+        return asyncio.run(deliver_feed(self.id, self.feed(slug).id, DeliveryContext(**usual | ways), seconds=30))
 
 
 def tenancy(database: Database, app: Engine, worker: Engine, platform: Platform, slug: str) -> Tenancy:
@@ -110,6 +129,22 @@ def dotted_names(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def webhook(port: int, ca_certificate: str, **given: Any) -> WebhookSettings:
+def of_kinds(*kinds: str) -> SyslogSettings:
+    """Settings of a feed of these kinds that makes no connection."""
+    return SyslogSettings(host=NOWHERE.host, kinds=kinds)
+
+
+def webhook(
+    port: int,
+    ca_certificate: str = LOCALHOST.certificate,
+    kinds: tuple[str, ...] = ("authentication",),
+    **given: Any,
+) -> WebhookSettings:
     url = f"https://localhost:{port}/hook?key=of-the-receiver"
-    return WebhookSettings(url=url, ca_certificate=ca_certificate, **given)
+    return WebhookSettings(url=url, ca_certificate=ca_certificate, kinds=kinds, **given)
+
+
+@pytest.fixture
+def receiver(tmp_path: Path) -> Iterator[WebhookReceiver]:
+    with WebhookReceiver(tmp_path).listening() as receiver:
+        yield receiver

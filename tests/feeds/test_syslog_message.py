@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from msgspec import Meta
 
-from nac.logs.events import audit, authentication, feed
+from nac.logs.events import audit, authentication
 from nac.logs.events.document import MAX_MESSAGE, Event, SessionPart, Text, to_json
 from nac.logs.events.event_values import EventTenant
 from nac.logs.events.schema import event_schema
@@ -170,8 +170,3 @@ def test_shortened_event_keeps_the_required_fields():
     body = parse(form().message(fill_texts(decision(), "🦉" * 1_024))).body
     assert body["left_out"] == ["*"]
     assert body["message"] == "🦉" * 61 + "..."
-
-
-def test_event_is_a_valid_message():
-    message = parse(form().message(feed.build_feed_tested("siem", now=AT, tenant=ACME)))
-    assert (message.message_id, message.severity) == ("feed-tested", 5)

@@ -1,9 +1,11 @@
 """Webhooks: delivery, retries and rejected addresses."""
 
+import base64
+import hashlib
+import hmac
 import json
 from datetime import timedelta
 
-import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,17 +18,8 @@ from nac.logs.feeds.delivery import SEARCH_AFTER_ATTEMPTS
 from tests.factories.certificates import SEALER
 from tests.feeds.certificates import self_signed
 from tests.feeds.conftest import Tenancy, webhook
-from tests.feeds.test_signature import verify
-from tests.feeds.webhook_receiver import LOCALHOST, WebhookReceiver, status
+from tests.feeds.webhook_receiver import WebhookReceiver, status
 from tests.polling import until
-
-KINDS = ("authentication",)
-
-
-@pytest.fixture
-def receiver(tmp_path):
-    with WebhookReceiver(tmp_path).listening() as receiver:
-        yield receiver
 
 
 @pytest.fixture
@@ -35,7 +28,32 @@ def secret(acme: Tenancy, receiver: WebhookReceiver) -> str:
 
 
 def add(tenancy: Tenancy, receiver: WebhookReceiver, slug: str = "siem", **given) -> str:
-    return tenancy.add(slug, webhook(receiver.port, LOCALHOST.certificate, kinds=KINDS, **given)).secret
+    return tenancy.add(slug, webhook(receiver.port, **given)).secret
+
+
+def verify(secret: str, headers: dict[str, str], body: bytes) -> bool:
+    """Verify a request as a receiver does."""
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    digest = hmac.digest(base64.b64decode(secret.removeprefix("whsec_")), signed, hashlib.sha256)
+    return f"v1,{base64.b64encode(digest).decode()}" in headers["webhook-signature"].split(" ")
+
+
+def test_signature_matches_the_standard_libraries():
+    """The example is from the tests of Standard Webhooks 1.0."""
+    secret, message_id = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek"
+    signed = webhook_sender.build_signature_headers(
+        [secret], message_id=message_id, at=1614265330, body=b'{"test": 2432232314}'
+    )
+    assert signed == {
+        "webhook-id": message_id,
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+
+
+def test_secrets_are_random_and_have_the_standard_length():
+    made = {webhook_sender.generate_secret() for _ in range(2)}
+    assert [len(base64.b64decode(secret.removeprefix("whsec_"), validate=True)) for secret in made] == [32, 32]
 
 
 def test_events_arrive_in_signed_batches(acme: Tenancy, receiver: WebhookReceiver, secret: str):
@@ -52,7 +70,7 @@ def test_events_arrive_in_signed_batches(acme: Tenancy, receiver: WebhookReceive
     assert (acme.feed().delivered, acme.state()) == (250, "ok")
 
 
-@pytest.mark.parametrize("code", [400, 401, 404, 408, 429, 500, 503])
+@pytest.mark.parametrize("code", [400, 401, 503])
 def test_error_status_is_retried_with_the_same_id(acme: Tenancy, receiver: WebhookReceiver, secret: str, code: int):
     acme.log("a", "b")
     receiver.answers = [status(code)]
@@ -68,14 +86,11 @@ def test_error_status_is_retried_with_the_same_id(acme: Tenancy, receiver: Webho
 
 
 def test_too_large_batch_is_halved_until_accepted(acme: Tenancy, receiver: WebhookReceiver, secret: str):
-    acme.log(*map(str, range(100)))
-
-    def small(handler) -> bool:
-        return status(204 if int(handler.headers["Content-Length"]) < 20_000 else 413)(handler)
-
-    receiver.usual = small
+    names = [*map(str, range(100))]
+    acme.log(*names)
+    receiver.usual = lambda handler: status(204 if int(handler.headers["Content-Length"]) < 20_000 else 413)(handler)
     acme.deliver()
-    assert receiver.names == [str(number) for number in range(100)]
+    assert receiver.names == names
     assert (acme.feed().delivered, acme.state()) == (100, "ok")
 
 
@@ -117,8 +132,8 @@ def rejecting(receiver: WebhookReceiver, *names: str, code: int = 400) -> None:
     receiver.usual = answer
 
 
-def deliver_until_searched(tenancy: Tenancy) -> None:
-    for _ in range(SEARCH_AFTER_ATTEMPTS):
+def deliver(tenancy: Tenancy, times: int) -> None:
+    for _ in range(times):
         tenancy.deliver()
 
 
@@ -130,13 +145,13 @@ def test_rejected_events_are_dropped_after_others_succeed(
     acme.log(*names)
     refused = ["0", "17", "18", "19", "130", "249"]
     rejecting(receiver, *refused, code=code)
-    deliver_until_searched(acme)
+    deliver(acme, SEARCH_AFTER_ATTEMPTS)
     # The receiver fails temporarily, and no event is lost.
     assert (acme.feed().lost, acme.feed().attempts, acme.state()) == (0, SEARCH_AFTER_ATTEMPTS, "failing")
     acme.deliver()
     assert receiver.names == [name for name in names if name not in refused]
     assert (acme.feed().delivered, acme.feed().lost, acme.state()) == (244, 6, "ok")
-    told = given_up(acme)
+    told = [after for (after,) in acme.sql("SELECT after FROM audit_log WHERE action = 'feed.give-up' ORDER BY id")]
     assert sum(after["number"] for after in told) == 6
     assert [id_.rpartition("-")[2] for after in told for id_ in after["ids"]] == [
         str(int(receiver.taken[0]["event"]["id"].rpartition("-")[2]) - 1 + int(name)) for name in refused
@@ -151,18 +166,11 @@ def test_rejected_events_are_dropped_after_others_succeed(
     assert acme.feed().attempts == 0
 
 
-def given_up(tenancy: Tenancy) -> list[dict]:
-    with psycopg.connect(tenancy.owner_url) as connection:
-        found = connection.execute("SELECT after FROM audit_log WHERE action = 'feed.give-up' ORDER BY id")
-        return [after for (after,) in found]
-
-
 def test_receiver_that_rejects_everything_loses_nothing(acme: Tenancy, receiver: WebhookReceiver, secret: str):
     names = [str(number) for number in range(8)]
     acme.log(*names)
     receiver.usual = status(400)
-    for _ in range(SEARCH_AFTER_ATTEMPTS + 2):
-        acme.deliver()
+    deliver(acme, SEARCH_AFTER_ATTEMPTS + 2)
     assert (acme.feed().delivered, acme.feed().lost, acme.state()) == (0, 0, "failing")
     receiver.usual = status(204)
     acme.deliver()
@@ -172,8 +180,7 @@ def test_receiver_that_rejects_everything_loses_nothing(acme: Tenancy, receiver:
 def test_single_rejected_event_waits_for_others_to_succeed(acme: Tenancy, receiver: WebhookReceiver, secret: str):
     rejecting(receiver, "bad")
     acme.log("bad")
-    deliver_until_searched(acme)
-    acme.deliver()
+    deliver(acme, SEARCH_AFTER_ATTEMPTS + 1)
     assert (acme.feed().lost, acme.state()) == (0, "failing")
     acme.log("good")
     acme.deliver()
@@ -185,8 +192,7 @@ def test_single_rejected_event_waits_for_others_to_succeed(acme: Tenancy, receiv
 def test_status_unrelated_to_the_events_drops_none(acme: Tenancy, receiver: WebhookReceiver, secret: str, code: int):
     acme.log("a", "b")
     rejecting(receiver, "a", code=code)
-    for _ in range(SEARCH_AFTER_ATTEMPTS + 1):
-        acme.deliver()
+    deliver(acme, SEARCH_AFTER_ATTEMPTS + 1)
     assert (acme.feed().lost, receiver.names) == (0, [])
 
 
@@ -202,24 +208,17 @@ def test_retry_delay_grows_up_to_a_limit(acme: Tenancy, receiver: WebhookReceive
     assert all(min(2**number, 300) / 2 <= pause <= min(2**number, 300) for number, pause in enumerate(pauses, 1))
 
 
-@pytest.mark.parametrize(
-    ("said", "least", "most"),
-    [
-        ("120", 120, 121),
-        ("999999999999", 3600, 3601),
-        ("-5", 0, 2),
-        ("soon", 0, 2),
-        ("Mon, 01 Jan 2001 00:00:00 GMT", 0, 2),
-    ],
-)
-def test_retry_after_is_honoured_up_to_a_limit(
-    acme: Tenancy, receiver: WebhookReceiver, secret: str, said: str, least: int, most: int
-):
+def test_retry_after_is_honoured_up_to_a_limit(acme: Tenancy, receiver: WebhookReceiver, secret: str):
     acme.log("a")
-    receiver.answers = [status(429, Retry_After=said)]
     now = utc_now()
-    acme.deliver(clock=lambda: now)
-    assert least <= (acme.feed().next_attempt_at - now).total_seconds() <= most
+    # Without a valid value, the pause doubles.
+    for said, least, most in (
+        *(("soon", 1, 2), ("-5", 2, 4), ("Mon, 01 Jan 2001 00:00:00 GMT", 4, 8)),
+        *(("120", 120, 121), ("999999999999", 3600, 3601)),
+    ):
+        receiver.answers = [status(429, Retry_After=said)]
+        acme.deliver(clock=lambda: now)
+        assert least <= (acme.feed().next_attempt_at - now).total_seconds() <= most
 
 
 @given(
@@ -245,8 +244,9 @@ def test_status_410_pauses_the_feed_until_resumed(acme: Tenancy, receiver: Webho
 
 
 @pytest.mark.parametrize("how", ["slow", "loris", "reset"])
-def test_silent_receiver_times_out(acme: Tenancy, receiver: WebhookReceiver, how: str):
-    add(acme, receiver, timeout_seconds=1.0)
+def test_silent_receiver_times_out(acme: Tenancy, receiver: WebhookReceiver, monkeypatch, how: str):
+    monkeypatch.setattr("nac.logs.feeds.settings._MIN_TIMEOUT_SECONDS", 0.5)
+    add(acme, receiver, timeout_seconds=0.5)
     acme.log("a")
     receiver.answers = [getattr(receiver, how)]
     acme.deliver()
@@ -274,7 +274,7 @@ def test_slow_receiver_gets_smaller_batches(acme: Tenancy, receiver: WebhookRece
     assert acme.feed().lost == 0
     # Batches are full again when the receiver accepts them.
     receiver.usual = status(204)
-    acme.log(*(f"more {number}" for number in range(2_500)))
+    acme.log(*(f"more {number}" for number in range(1_000)))
     acme.deliver()
     assert acme.feed().at_once is None
 
@@ -314,7 +314,7 @@ def test_waiting_events_are_sent_to_the_new_address(acme: Tenancy, receiver: Web
         acme.log("out", permitted=False)
         acme.deliver()
         url = f"https://localhost:{receiver.port}/"
-        acme.do(service.update_feed, changes={"url": url, "outcomes": ("failure",)}, sealer=SEALER, now=utc_now())
+        acme.update({"url": url, "outcomes": ("failure",)})
         acme.deliver()
     assert receiver.names == ["out"]
     assert verify(secret, *receiver.requests[0])
@@ -336,7 +336,7 @@ def test_internal_addresses_are_blocked(acme: Tenancy, receiver: WebhookReceiver
 
 
 def test_certificate_of_another_authority_is_rejected(acme: Tenancy, receiver: WebhookReceiver):
-    acme.add(settings=webhook(receiver.port, self_signed("other").certificate, kinds=KINDS))
+    add(acme, receiver, ca_certificate=self_signed("other").certificate)
     acme.log("a")
     acme.deliver()
     assert acme.feed().failure.startswith("Invalid certificate: ")
@@ -346,7 +346,7 @@ def test_certificate_of_another_authority_is_rejected(acme: Tenancy, receiver: W
 @pytest.mark.usefixtures("dotted_names")
 def test_trailing_dot_in_the_name_is_accepted(acme: Tenancy, receiver: WebhookReceiver):
     add(acme, receiver)
-    acme.do(service.update_feed, changes={"url": f"https://localhost.:{receiver.port}/"}, sealer=SEALER, now=utc_now())
+    acme.update({"url": f"https://localhost.:{receiver.port}/"})
     acme.log("a")
     acme.deliver()
     assert (receiver.names, acme.state()) == (["a"], "ok")
@@ -363,15 +363,6 @@ def test_both_secrets_sign_during_a_rotation(acme: Tenancy, receiver: WebhookRec
     acme.deliver(clock=lambda: utc_now() + timedelta(hours=2))
     assert not verify(secret, *receiver.requests[1])
     assert verify(new, *receiver.requests[1])
-
-
-def test_secret_is_sealed_and_address_is_not_in_errors(acme: Tenancy, receiver: WebhookReceiver, secret: str):
-    acme.log("a")
-    receiver.answers = [status(500)]
-    acme.deliver()
-    feed = acme.feed()
-    assert secret.encode() not in feed.secret_sealed
-    assert "of-the-receiver" not in feed.failure
 
 
 def test_secret_with_another_master_key_is_a_visible_failure(acme: Tenancy, receiver: WebhookReceiver, secret: str):

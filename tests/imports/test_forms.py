@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nac.kit.bulk_rows import MAX_REPORTED, RowMistake, RowReader, select_reported
 from nac.kit.errors import InvalidInput
 from nac.onboarding.imports import service
 from nac.onboarding.imports.document import MAX_FILE_BYTES, ImportDocument
@@ -112,38 +113,33 @@ def test_freeradius_clients_become_nases() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("form", "text", "place"),
     [
-        ("client a {\n  ipaddr = 192.0.2.1\n", "line 1"),
-        ("client a {\n}\n}\n", "line 3"),
-        ("\n{\n", "line 2"),
-        ("$INCLUDE clients.d/\n", "line 1"),
-        ("client a {\n $INCLUDE secrets\n}\n", "line 2"),
-        ('client a {\n secret = "hush\n}\n', "line 2"),
-        ("a { " * 20, "line 1"),
-        ("client a {\n $-INCLUDE secrets\n}\n", "line 2"),
-        ("", "file"),
+        *(
+            ("freeradius-clients", text, place)
+            for text, place in (
+                ("client a {\n  ipaddr = 192.0.2.1\n", "line 1"),
+                ("client a {\n}\n}\n", "line 3"),
+                ("\n{\n", "line 2"),
+                ("$INCLUDE clients.d/\n", "line 1"),
+                ("client a {\n $INCLUDE secrets\n}\n", "line 2"),
+                ('client a {\n secret = "hush\n}\n', "line 2"),
+                ("a { " * 20, "line 1"),
+                ("client a {\n $-INCLUDE secrets\n}\n", "line 2"),
+                ("", "file"),
+            )
+        ),
+        ("freeradius-users", "\tReply-Message = x\n", "line 1"),
+        ("freeradius-users", "a Cleartext-Password := x\n\tno list of pairs\n", "line 2"),
+        ("freeradius-users", 'a Cleartext-Password := "hush\n', "line 1"),
+        ("freeradius-users", "$INCLUDE other\n", "line 1"),
     ],
 )
-def test_unreadable_clients_are_rejected_with_the_line(text: str, place: str) -> None:
+def test_unreadable_file_is_rejected_with_the_line(form: str, text: str, place: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        read("freeradius-clients", text)
+        read(form, text)
     assert refused.value.place == place
     assert "hush" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("a " * 3_000, "more than 1000 words"),
-        ("client x {\n" + "\n".join(f"a{number} = 1" for number in range(200)) + "\n}", "more than 100 settings"),
-        ("a\n" * 210_000, "too many parts"),
-        ("#\n" * 700_000, "too many parts"),
-    ],
-)
-def test_endless_clients_are_rejected(text: str, told: str) -> None:
-    with pytest.raises(InvalidInput, match=told):
-        read("freeradius-clients", text)
 
 
 _ENDPOINT = '{"mac": "00:00:5e:00:53:01", "attributes": {"a": ['
@@ -152,6 +148,10 @@ _ENDPOINT = '{"mac": "00:00:5e:00:53:01", "attributes": {"a": ['
 @pytest.mark.parametrize(
     ("form", "text", "told"),
     [
+        ("freeradius-clients", "a " * 3_000, "more than 1000 words"),
+        ("freeradius-clients", "client x {" + "".join(f"\na{n} = 1" for n in range(200)) + "\n}", "more than 100 set"),
+        ("freeradius-clients", "a\n" * 210_000, "too many parts"),
+        ("freeradius-clients", "#\n" * 700_000, "too many parts"),
         ("freeradius-users", "a " + 'A = "b",' * 100_000, "line 1: The line has more than 65536 characters"),
         ("freeradius-users", 'a A = "' + '\\"' * 100_000, "line 1: The line has more than 65536 characters"),
         ("freeradius-users", 'a A := "b"\n' + '\tB = "c",\n' * 600_000, "line 500001: .* more than 500000 pairs"),
@@ -215,40 +215,14 @@ def test_freeradius_users_become_users_and_endpoints() -> None:
         assert secret not in told
 
 
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("\tReply-Message = x\n", "line 1"),
-        ("a Cleartext-Password := x\n\tno list of pairs\n", "line 2"),
-        ('a Cleartext-Password := "hush\n', "line 1"),
-        ("$INCLUDE other\n", "line 1"),
-    ],
-)
-def test_unreadable_users_are_rejected_with_the_line(text: str, place: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        read("freeradius-users", text)
-    assert refused.value.place == place
-    assert "hush" not in str(refused.value)
-
-
 def test_packetfence_nodes_become_endpoints_with_category() -> None:
     for text in (NODES, NODES.replace("|", ","), "\ufeff" + NODES.replace("\n", "\r\n")):
         found = read("packetfence-nodes", text)
         assert [dict(line.values) for line in found.endpoints] == [
-            {
-                "mac": "00:00:5e:00:53:01",
-                "attributes": {"bypass_vlan": "20"},
-                "groups": ["printers"],
-                "name": "printer-1",
-                "notes": "2nd floor",
-            },
-            {
-                "mac": "00:00:5e:00:53:02",
-                "attributes": {"voip": "yes"},
-                "valid_until": "2099-01-31 00:00:00",
-                "groups": ["staff"],
-                "owner": "ann",
-            },
+            {"mac": "00:00:5e:00:53:01", "attributes": {"bypass_vlan": "20"}}
+            | {"groups": ["printers"], "name": "printer-1", "notes": "2nd floor"},
+            {"mac": "00:00:5e:00:53:02", "attributes": {"voip": "yes"}, "valid_until": "2099-01-31 00:00:00"}
+            | {"groups": ["staff"], "owner": "ann"},
         ]
         assert [note.line for note in found.notes] == [2, 4, 5]
 
@@ -256,14 +230,13 @@ def test_packetfence_nodes_become_endpoints_with_category() -> None:
 def test_ise_endpoints_with_a_static_group_are_imported() -> None:
     for text in (ISE, ISE.replace("MACAddress", "MAC Address").replace("IdentityGroup", "Identity Group", 1)):
         found = read("ise-endpoints", text)
-        assert [
-            (line.values["mac"][-2:], line.values.get("groups"), line.values.get("status")) for line in found.endpoints
-        ] == [
-            ("01", ["Printers"], None),
-            ("02", ["RegisteredDevices"], None),
-            ("04", None, "blocked"),
-            ("05", ["Cisco-IP-Phone"], None),
-        ]
+        assert {line.values["mac"][-2:]: line.values.get("groups") for line in found.endpoints} == {
+            "01": ["Printers"],
+            "02": ["RegisteredDevices"],
+            "04": None,
+            "05": ["Cisco-IP-Phone"],
+        }
+        assert [line.values.get("status") for line in found.endpoints] == [None, None, "blocked", None]
         second = found.endpoints[1].values
         assert (second["name"], second["owner"]) == ("Ann's, phone", "ann")
         assert second["attributes"] == {"ise_profile": "Apple-iPhone"}
@@ -355,3 +328,35 @@ def test_any_file_gives_rows_or_a_rejection_with_a_place(form: str) -> None:
         assert all(note.line >= 1 and note.text.isprintable() for note in document.notes)
 
     parse()
+
+
+def test_single_row_error_is_not_hidden_by_common_errors() -> None:
+    of_all = [RowMistake(number, "groups", "Unknown group 'all'.") for number in range(1, 10 * MAX_REPORTED)]
+    of_one = RowMistake(9 * MAX_REPORTED, "mac", "That is no address.")
+    shown = select_reported([*of_all, of_one])
+    assert (len(shown), shown[0], shown[-1]) == (MAX_REPORTED, of_all[0], of_one)
+    assert shown == sorted(shown)
+    assert select_reported(of_all[4::-1]) == of_all[:5]
+
+
+def test_many_unknown_groups_are_reported_in_bounded_memory() -> None:
+    rows, reader = range(1, 20_001), RowReader()
+    for number in range(20):
+        reader.add_mistake_in_lines(rows, "groups", f"Unknown group 'g{number}'.", "Add it.")
+    # Each row is invalid, and is skipped if that is enabled. The list names few groups per row.
+    assert {each.number for each in reader.mistakes} == set(rows)
+    assert len(reader.mistakes) < 2 * len(rows)
+
+
+def test_each_group_of_a_row_is_reported() -> None:
+    reader = RowReader()
+    for name in ("a", "b"):
+        reader.add_mistake_in_lines([3, 4], "groups", f"Unknown group {name!r}.", "Add it.")
+    assert len(reader.mistakes) == 4
+
+
+def test_file_of_only_groups_is_rejected_before_the_lookup() -> None:
+    rows = [(number, [f"{number}-{each}" for each in range(100)]) for number in range(1, 1_001)]
+    assert len(RowReader.lines_naming(rows[:100])) == 10_000
+    with pytest.raises(InvalidInput, match="more than 15000 groups"):
+        RowReader.lines_naming(rows)

@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -93,12 +92,3 @@ class AsgiCaller:
         given = {name.decode(): value.decode() for name, value in start["headers"]}
         body = b"".join(part["body"] for part in parts if part["type"] == "http.response.body")
         return AsgiResponse(start["status"], given, body)
-
-
-@contextmanager
-def open_caller(app: FastAPI) -> Iterator[AsgiCaller]:
-    caller = AsgiCaller(app)
-    try:
-        yield caller
-    finally:
-        caller.close()

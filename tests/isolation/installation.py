@@ -139,6 +139,19 @@ class Installation:
         beneath = self.things[f"{slug if place.level is PermissionLevel.MSP else MSPS[1]}-1"]
         return beneath | self.things[slug]
 
+    def described(self, route: Route) -> dict[str, Any]:
+        """Return the operation of the description."""
+        told: dict[str, Any] = self.app.openapi()["paths"][f"/v1{route.path}"][route.method.lower()]
+        return told
+
+    def body_schema(self, route: Route) -> dict[str, Any]:
+        """Return the schema of the JSON body; empty if the operation has no such body."""
+        content = self.described(route).get("requestBody", {}).get("content", {}).get("application/json", {})
+        schema: dict[str, Any] = content.get("schema", {})
+        if "$ref" not in schema:
+            return schema
+        return self.app.openapi()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+
     def ask_as_person(self, route: Route, things: Things, person: Things) -> AsgiResponse:
         headers = {"Cookie": f"admit={person['cookie']}", "Admit-CSRF": person["csrf"]}
         return self.call(route.method, headers=headers, **route.good.asked(route.path, things))

@@ -70,6 +70,15 @@ class RequestIsolation:
             connection.rollback()
 
     @contextmanager
+    def stripping(self) -> Iterator[None]:
+        """Requests of this block run without the conditions of the services."""
+        self.strips = True
+        try:
+            yield
+        finally:
+            self.strips = False
+
+    @contextmanager
     def passing(self) -> Iterator[None]:
         """Within an open block: changes of this inner block are undone at its end."""
         point = self.connection.begin_nested()
@@ -77,11 +86,6 @@ class RequestIsolation:
             yield
         finally:
             point.rollback()
-
-    def touched(self) -> list[str]:
-        """Tables touched in the open block."""
-        with self._as_superuser():
-            return sorted(self.connection.scalars(_TOUCHED))
 
     def changed(self) -> dict[str, set[str]]:
         """Owners of the rows that the open block has changed, by table; "" for rows without an owner."""

@@ -7,7 +7,7 @@ import pytest
 
 from nac.kit.permissions import PermissionLevel
 from tests.isolation.asgi_caller import AsgiResponse
-from tests.isolation.installation import ROUTES, Installation, OwnerPlace, Route
+from tests.isolation.installation import BY_NAME, ROUTES, Installation, OwnerPlace, Route
 from tests.isolation.request_isolation import RequestIsolation
 from tests.isolation.scope_bypass import seen_of
 from tests.isolation.tenant_contents import nonexistent_values
@@ -55,6 +55,18 @@ def _ask(
         return answer, {table: owners - own for table, owners in isolation.changed().items() if owners - own}
 
 
+def _changed_owners(changed: dict[str, set[str]]) -> set[str]:
+    return {owner for owners in changed.values() for owner in owners}
+
+
+def _known_ids(world: Installation) -> set[str]:
+    return {str(place.id) for place in world.places.values()}
+
+
+def _tenant_lists() -> list[Route]:
+    return [each for each in BY_NAME.values() if each.level is PermissionLevel.TENANT and each.name.startswith("list")]
+
+
 @pytest.mark.parametrize("noun", ROUTES)
 def test_foreign_things_are_reported_as_unknown(world: Installation, isolation: RequestIsolation, noun: str) -> None:
     for route, name in _tries(world, noun):
@@ -65,8 +77,7 @@ def test_foreign_things_are_reported_as_unknown(world: Installation, isolation: 
             given = mine | {name: things[name]}
             answer, changed = _ask(world, isolation, route, given)
             where = (route.name, name, of, answer.status, answer.text[:500], changed)
-            known = {str(world.places[each].id) for each in world.places}
-            assert not {owner for owners in changed.values() for owner in owners} & known, where
+            assert not _changed_owners(changed) & _known_ids(world), where
             assert not seen_of(other, answer, route.good.asked(route.path, given)), where
             told[of] = (answer.status, answer.text.replace(str(things[name]), "") if answer.status >= 400 else "")
         if (route.name, name) not in ONE_OF_ALL:
@@ -77,8 +88,7 @@ def test_foreign_things_are_reported_as_unknown(world: Installation, isolation: 
 def test_unfiltered_statements_reach_no_foreign_rows(
     world: Installation, isolation: RequestIsolation, noun: str
 ) -> None:
-    isolation.strips = True
-    try:
+    with isolation.stripping():
         for route in ROUTES[noun]:
             if route.level not in PAIRS:
                 continue
@@ -88,35 +98,26 @@ def test_unfiltered_statements_reach_no_foreign_rows(
             for given in (mine, *(mine | {name: theirs[name]} for name in names)):
                 answer, changed = _ask(world, isolation, route, given)
                 where = (route.name, answer.status, answer.text[:500], changed)
-                known = {str(world.places[each].id) for each in world.places}
-                assert not {owner for owners in changed.values() for owner in owners} & known, where
+                assert not _changed_owners(changed) & _known_ids(world), where
                 assert not seen_of(other, answer, route.good.asked(route.path, given)), where
-    finally:
-        isolation.strips = False
 
 
 def test_lost_filters_are_noticed_without_row_security(
     world: Installation, isolation_without_row_security: RequestIsolation
 ) -> None:
-    isolation_without_row_security.strips = True
     found = set()
-    try:
-        for route in (route for routes in ROUTES.values() for route in routes):
-            if route.level is PermissionLevel.TENANT and route.name.startswith("list"):
-                slug, other = _pair(route)
-                answer, _ = _ask(world, isolation_without_row_security, route, world.things_of(slug))
-                if seen_of(other, answer, ""):
-                    found.add(route.name)
-    finally:
-        isolation_without_row_security.strips = False
+    with isolation_without_row_security.stripping():
+        for route in _tenant_lists():
+            slug, other = _pair(route)
+            answer, _ = _ask(world, isolation_without_row_security, route, world.things_of(slug))
+            if seen_of(other, answer, ""):
+                found.add(route.name)
     assert {"listSites", "listEndpoints", "listPolicies", "listNases", "listFeeds"} <= found
 
 
 def test_foreign_cursors_reveal_nothing(world: Installation, isolation: RequestIsolation) -> None:
     found = 0
-    for route in (route for routes in ROUTES.values() for route in routes):
-        if route.level is not PermissionLevel.TENANT or not route.name.startswith("list"):
-            continue
+    for route in _tenant_lists():
         with isolation.open():
             things = world.things_of("bolt-1")
             asked = route.good.asked(route.path, things) | {"query": {"limit": 1}}
@@ -135,12 +136,10 @@ def test_foreign_cursors_reveal_nothing(world: Installation, isolation: RequestI
 
 
 def test_foreign_idempotency_keys_replay_nothing(world: Installation, isolation: RequestIsolation) -> None:
-    (route,) = (route for routes in ROUTES.values() for route in routes if route.name == "createSite")
+    route, key = BY_NAME["createSite"], {"Idempotency-Key": "the-same"}
     with isolation.open():
         answers = [
-            world.ask(
-                route, world.things_of(slug), world.tokens[slug, "tenant-admin"], **{"Idempotency-Key": "the-same"}
-            )
+            world.ask(route, world.things_of(slug), world.tokens[slug, "tenant-admin"], **key)
             for slug in ("bolt-1", "acme-1", "acme-1")
         ]
     assert [answer.status for answer in answers] == [201, 201, 201], [answer.text for answer in answers]

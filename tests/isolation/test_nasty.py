@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from api.access import RequiresSelf
-from nac.kit.permissions import PermissionLevel
 from tests.isolation.asgi_caller import AsgiResponse
+from tests.isolation.fuzz_inputs import as_whom, things_of
 from tests.isolation.installation import ROUTES, Installation, Route
 from tests.isolation.request_isolation import RequestIsolation
 
@@ -88,12 +87,6 @@ _IN_ADDRESSES: tuple[str, ...] = (
     "(",
 )
 _SHARE = 0.12
-_ASKED_AT = {
-    PermissionLevel.TENANT: "acme-1",
-    PermissionLevel.MSP: "acme",
-    PermissionLevel.PLATFORM: "platform",
-    None: "acme-1",
-}
 
 
 def _places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -118,8 +111,7 @@ def _requests(route: Route, world: Installation, things: Mapping[str, Any]) -> I
     asked = route.good.asked(route.path, things)
     body = asked.get("body")
     if body is not None:
-        schema = _schema(world, route)
-        full = dict.fromkeys(schema) | body if isinstance(body, dict) else body
+        full = dict.fromkeys(world.body_schema(route).get("properties", {})) | body if isinstance(body, dict) else body
         for at in _places(full):
             for nasty in _VALUES:
                 yield f"{at}", asked | {"body": _with(body, at, nasty)}
@@ -132,32 +124,12 @@ def _requests(route: Route, world: Installation, things: Mapping[str, Any]) -> I
             yield f"query {name}", asked | {"query": dict(asked.get("query", {})) | {name: nasty}}
 
 
-def _operation(world: Installation, route: Route) -> dict[str, Any]:
-    told: dict[str, Any] = world.app.openapi()["paths"][f"/v1{route.path}"][route.method.lower()]
-    return told
-
-
-def _schema(world: Installation, route: Route) -> list[str]:
-    content = _operation(world, route)["requestBody"]["content"].get("application/json", {})
-    reference = content.get("schema", {}).get("$ref", "")
-    schemas = world.app.openapi()["components"]["schemas"]
-    return list(schemas.get(reference.rpartition("/")[2], {}).get("properties", {}))
-
-
 def _queries(world: Installation, route: Route) -> list[str]:
-    return [each["name"] for each in _operation(world, route).get("parameters", ()) if each["in"] == "query"]
-
-
-def _ask(world: Installation, route: Route, things: Mapping[str, Any], asked: dict[str, Any]) -> AsgiResponse:
-    if isinstance(route.asks, RequiresSelf):
-        headers = {"Cookie": f"admit={things['cookie']}", "Admit-CSRF": things["csrf"]}
-    else:
-        headers = {"Authorization": f"Bearer {world.tokens['platform', 'platform-operator']}"}
-    return world.call(route.method, headers=headers, **asked)
+    return [each["name"] for each in world.described(route).get("parameters", ()) if each["in"] == "query"]
 
 
 def _look(world: Installation, route: Route, where: str, answer: AsgiResponse, asked: object) -> None:
-    told = _operation(world, route)["responses"]
+    told = world.described(route)["responses"]
     seen = (route.name, where, answer.status, answer.text[:600], str(asked)[:300])
     assert answer.status < 500 or answer.status == 503, seen
     assert str(answer.status) in told, seen
@@ -174,9 +146,9 @@ def test_hostile_values_cause_no_server_error(world: Installation, isolation: Re
     """A random share of all cases, the same in each run."""
     chosen = Random(noun)
     for route in ROUTES[noun]:
-        things = world.things_of(_ASKED_AT[route.level])
+        things = things_of(world, route)
         for where, asked in _requests(route, world, things):
             if chosen.random() < _SHARE:
                 with isolation.open():
-                    answer = _ask(world, route, things, asked)
+                    answer = world.call(route.method, headers=as_whom(world, route, things), **asked)
                 _look(world, route, where, answer, asked)

@@ -32,10 +32,7 @@ _MORE: dict[str, tuple[tuple[dict[str, Any], str], ...]] = {
     "replayPolicy": (({"version": 999}, "version"), ({"document": _DOCUMENT, "site": "nobody"}, "site")),
     "simulatePolicy": (({"request": None, "decision": "1767225600000000-1"}, "decision"),),
     "previewRedecision": (({"version": 999}, "version"),),
-    "issueCertificate": (
-        ({"endpoint": None, "user": "nobody"}, "user"),
-        ({"profile": "nobody"}, "profile"),
-    ),
+    "issueCertificate": (({"endpoint": None, "user": "nobody"}, "user"), ({"profile": "nobody"}, "profile")),
     "revokeCertificatesOfHolder": (({"endpoint": None, "user": "nobody"}, "user"),),
     "createEnrolmentLink": (
         ({"endpoint_mac": None, "user_name": "nobody"}, "user_name"),
@@ -46,10 +43,7 @@ _MORE: dict[str, tuple[tuple[dict[str, Any], str], ...]] = {
     "createCoaRequests": (({"session": 987_654_321}, "session"), ({"nas": "nobody"}, "nas")),
     "updateEndpointsInBulk": (
         ({"operation": "set-groups", "groups": ["nobody"]}, "groups"),
-        (
-            {"operation": "put", "items": [{"mac": _MAC, "groups": ["nobody"]}], "macs": None, "groups": None},
-            "items[0]",
-        ),
+        (_BULK, "items[0]"),
     ),
     "updatePool": (({"reserved": {_MAC: "10.250.0.1"}}, "reserved"),),
     "updateTenantSignInRules": (({"local_account": "nobody@nobody.example"}, "local_account"),),
@@ -106,7 +100,7 @@ def test_unknown_thing_in_a_body_is_invalid_input(world: Installation, isolation
 def _is_field(world: Installation, route: Route, place: str) -> bool:
     """Return whether the path is a field of the request's body, or a line of a file."""
     document = world.app.openapi()
-    content = document["paths"][f"/v1{route.path}"][route.method.lower()]["requestBody"]["content"]
+    content = world.described(route)["requestBody"]["content"]
     if "application/json" not in content:
         return place.startswith("line ")
     names = set(_fields(document, content["application/json"]["schema"]))

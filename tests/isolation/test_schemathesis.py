@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -48,23 +47,15 @@ def fed(world: Installation, isolation_database: Database) -> Iterator[tuple[Ins
     isolation.close()
 
 
-@contextmanager
-def _files(world: Installation, folder: Path, *, always: bool) -> Iterator[tuple[Path, Path]]:
-    files = folder / "schemathesis.toml", folder / "openapi.json"
-    files[0].write_text(configuration(world, always=always))
-    files[1].write_text(json.dumps(document(world)))
-    yield files
-
-
 def _run(
     fed: tuple[Installation, RollbackApplication], folder: Path, *, phases: str, seconds: int, always: bool
 ) -> str:
     world, app = fed
     checks = (*_CHECKS, *(_CHECKS_OF_BAD_INPUT if "coverage" in phases else ()))
-    with (
-        _files(world, folder, always=always) as (settings, told),
-        serve_app_on_port(app, http=HttpWithFiles, lifespan="off") as url,
-    ):
+    settings, told = folder / "schemathesis.toml", folder / "openapi.json"
+    settings.write_text(configuration(world, always=always))
+    told.write_text(json.dumps(document(world)))
+    with serve_app_on_port(app, http=HttpWithFiles, lifespan="off") as url:
         done = subprocess.run(
             [
                 *(_PROGRAM, "--config-file", settings, "run", told, "--url", url, "--seed", "1"),

@@ -57,10 +57,10 @@ def ends(
     return ends
 
 
-def count(engine: Engine, *actions: str) -> list[int]:
-    with Session(engine) as session:
-        query = select(func.count()).select_from(AuditEntry)
-        return [session.scalars(query.where(AuditEntry.action == action)).one() for action in actions]
+def start_job(app_engine: Engine, platform: Platform, kind: str, given: dict[str, object]) -> UUID:
+    who = {"actor": ACTOR, "owner": Owner(platform.msp_id), "seal": SEALER.seal}
+    with session_scope(MspScope(platform.msp_id), engine=app_engine) as session:
+        return service.start_job(session, kind=kind, title="x", input=given, needs=(), **who).id
 
 
 def test_bulk_endpoints_are_all_stored_or_none(
@@ -87,18 +87,8 @@ def test_bulk_endpoints_are_all_stored_or_none(
 def test_tenant_file_is_complete(
     app_engine: Engine, owner_engine: Engine, platform: Platform, alpha: Certified, tmp_path: Path, ends
 ) -> None:
-    with session_scope(MspScope(platform.msp_id), engine=app_engine) as session:
-        given = {"tenant_id": str(alpha.tenant_id), "passphrase": "", "logs": True}
-        job_id = service.start_job(
-            session,
-            actor=ACTOR,
-            owner=Owner(platform.msp_id),
-            kind=file_jobs.EXPORT_JOB,
-            title="x",
-            input=given,
-            needs=(),
-            seal=SEALER.seal,
-        ).id
+    given = {"tenant_id": str(alpha.tenant_id), "passphrase": "", "logs": True}
+    job_id = start_job(app_engine, platform, file_jobs.EXPORT_JOB, given)
     path = file_jobs.get_path(tmp_path, job_id)
 
     def check_rows() -> None:
@@ -118,29 +108,21 @@ def test_tenant_is_imported_once(
     source = io.BytesIO()
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine, is_snapshot=True) as session:
         write_tenant(session, source, actor=ACTOR, tenant_id=alpha.tenant_id, sealer=SEALER)
-    given = {
-        "file": base64.b64encode(source.getvalue()).decode(),
-        "slug": "copy",
-        "msp_id": str(platform.msp_id),
-        "passphrase": "",
-        "place": "",
-        "keeps_authorities": False,
-    }
-    with session_scope(MspScope(platform.msp_id), engine=app_engine) as session:
-        who = {"actor": ACTOR, "owner": Owner(platform.msp_id), "seal": SEALER.seal}
-        service.start_job(session, kind=file_jobs.IMPORT_JOB, title="x", input=given, needs=(), **who)
+    given = {"file": base64.b64encode(source.getvalue()).decode(), "slug": "copy", "msp_id": str(platform.msp_id)}
+    given |= {"passphrase": "", "place": "", "keeps_authorities": False}
+    start_job(app_engine, platform, file_jobs.IMPORT_JOB, given)
 
     def check_rows() -> None:
         with Session(owner_engine) as session:
             there = session.scalars(select(Tenant.slug)).all()
             assert sorted(there) in (["alpha"], ["alpha", "copy"])
-            assert count(owner_engine, "tenant.import") == [len(there) - 1]
+            imported = select(func.count()).select_from(AuditEntry).where(AuditEntry.action == "tenant.import")
+            assert session.scalars(imported).one() == len(there) - 1
             taken = select(func.count()).select_from(Slot).where(Slot.tenant_id.is_not(None))
             assert session.scalars(taken).one() == len(there)
 
-    job = ends(
-        {file_jobs.IMPORT_JOB: MultiTransactionHandler(partial(file_jobs.run_import_job, signing=SIGNING))}, check_rows
-    )
+    run = MultiTransactionHandler(partial(file_jobs.run_import_job, signing=SIGNING))
+    job = ends({file_jobs.IMPORT_JOB: run}, check_rows)
     check_rows()
     assert (job.state, job.result["tenant"]) == ("done", "copy")
     with session_scope(PlatformScope(), engine=app_engine) as session:

@@ -43,15 +43,8 @@ def test_bulk_changes_report_their_progress(app_engine, worker_engine, owner_eng
     def run(operation: str, **given: Any) -> list[int]:
         seen.clear()
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-            job_id = imports.start_bulk(
-                session,
-                actor=ACTOR,
-                tenant_id=tenant_id,
-                operation=operation,
-                given=given,
-                rows=_ROWS,
-                seal=SEALER.seal,
-            ).id
+            who = {"actor": ACTOR, "tenant_id": tenant_id, "seal": SEALER.seal}
+            job_id = imports.start_bulk(session, operation=operation, given=given, rows=_ROWS, **who).id
         handlers = imports.build_handlers(lambda: SEALER.seal)
         assert run_next(handlers, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine)
         with Session(owner_engine) as session:

@@ -5,7 +5,8 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
-from sqlalchemy import Engine, select, text, update
+from sqlalchemy import Engine, select, update
+from sqlalchemy.orm import Session
 
 from nac.core.access.grants import Owner
 from nac.core.audit.service import RequestOrigin, set_origin
@@ -13,7 +14,6 @@ from nac.core.jobs import runner, service
 from nac.core.jobs.runner import (
     JobCancelled,
     JobContinuation,
-    JobHandler,
     JobRun,
     MultiTransactionHandler,
     SingleTransactionHandler,
@@ -28,8 +28,6 @@ from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.job_runs import run_next
 from tests.row_snapshots import snapshotted
 
-Start = Callable[..., UUID]
-
 
 def seal(plaintext: bytes, context: str) -> bytes:
     return context.encode() + b"\0" + plaintext[::-1]
@@ -41,6 +39,58 @@ def unseal(sealed: bytes, context: str) -> bytes:
     return plain[::-1]
 
 
+class Jobs:
+    """Jobs of a tenant and of other owners, and a worker."""
+
+    def __init__(self, tenant_id: TenantId, app: Engine, worker: Engine, owner_engine: Engine) -> None:
+        self.tenant_id, self.app, self.worker, self._owner_engine = tenant_id, app, worker, owner_engine
+        self.owner = Owner(tenant_id=tenant_id)
+
+    def start(self, owner: Owner | None = None, **given: object) -> UUID:
+        owner = owner or self.owner
+        named = {"actor": ACTOR, "owner": owner, "kind": "sites.make", "title": "Sites", "needs": ()}
+        scope = TenantScope(owner.tenant_id) if owner.tenant_id else PlatformScope()
+        with session_scope(scope, engine=self.app) as session:
+            set_origin(session, RequestOrigin("192.0.2.1", "req-1"))
+            return service.start_job(session, **named, input=given, seal=seal, total=2).id
+
+    def row(self, job_id: UUID) -> Job:
+        with session_scope(TenantScope(self.tenant_id), engine=self.app) as session:
+            return service.require_job(session, owner=self.owner, job_id=job_id)
+
+    def work(self, handle: Callable[..., object], handler: type = SingleTransactionHandler) -> bool:
+        return run_next({"sites.make": handler(handle)}, unseal=unseal, app_engine=self.app, engine=self.worker)
+
+    def take(self, job_id: UUID) -> JobRun | None:
+        return runner.take_job(job_id, unseal=unseal, app_engine=self.app, engine=self.worker)
+
+    def cancel(self, job_id: UUID) -> None:
+        with session_scope(TenantScope(self.tenant_id), engine=self.app) as session:
+            service.cancel_job(session, actor=ACTOR, owner=self.owner, job_id=job_id)
+
+    def retry(self, job_id: UUID) -> None:
+        """Retry the job, which then succeeds."""
+        with session_scope(TenantScope(self.tenant_id), engine=self.app) as session:
+            service.retry_job(session, actor=ACTOR, owner=self.owner, job_id=job_id)
+        # The old error does not apply to a job that will restart.
+        assert (self.row(job_id).state, self.row(job_id).problem) == ("queued", None)
+        assert self.work(lambda *_: None)
+        assert self.row(job_id).state == "done"
+
+    def update(self, **values: object) -> None:
+        with self._owner_engine.begin() as connection:
+            connection.execute(update(Job).values(values))
+
+    def make_due(self) -> None:
+        """Make all waiting jobs due: leases expire, and the delays of retries end."""
+        self.update(due_at=utc_now() - timedelta(seconds=1))
+
+    def slugs(self) -> set[str]:
+        """The sites that the jobs have created."""
+        with session_scope(TenantScope(self.tenant_id), engine=self.app) as session:
+            return set(session.scalars(select(Site.slug))) - {"main"}
+
+
 @pytest.fixture
 @snapshotted
 def tenant_id(app_engine: Engine, platform: Platform) -> TenantId:
@@ -48,83 +98,33 @@ def tenant_id(app_engine: Engine, platform: Platform) -> TenantId:
 
 
 @pytest.fixture
-def start(app_engine: Engine, tenant_id: TenantId) -> Start:
-    def start(owner: Owner | None = None, **given: object) -> UUID:
-        owner = owner or Owner(tenant_id=tenant_id)
-        scope = TenantScope(owner.tenant_id) if owner.tenant_id else PlatformScope()
-        with session_scope(scope, engine=app_engine) as session:
-            set_origin(session, RequestOrigin("192.0.2.1", "req-1"))
-            return service.start_job(
-                session,
-                actor=ACTOR,
-                owner=owner,
-                kind="sites.make",
-                title="Sites",
-                input=given,
-                needs=(),
-                seal=seal,
-                total=2,
-            ).id
-
-    return start
+def jobs(tenant_id: TenantId, app_engine: Engine, worker_engine: Engine, owner_engine: Engine) -> Jobs:
+    return Jobs(tenant_id, app_engine, worker_engine, owner_engine)
 
 
-@pytest.fixture
-def job(app_engine: Engine, tenant_id: TenantId) -> Callable[[UUID], Job]:
-    def read(job_id: UUID) -> Job:
-        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-            return service.require_job(session, owner=Owner(tenant_id=tenant_id), job_id=job_id)
-
-    return read
+def die(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
-@pytest.fixture
-def work(worker_engine: Engine, app_engine: Engine) -> Callable[[JobHandler], bool]:
-    def work(handler: JobHandler) -> bool:
-        return run_next({"sites.make": handler}, unseal=unseal, app_engine=app_engine, engine=worker_engine)
-
-    return work
-
-
-@pytest.fixture
-def overdue(owner_engine: Engine) -> Callable[[], None]:
-    """Function that makes all waiting jobs due: leases expire and retries are due."""
-
-    def make() -> None:
-        with owner_engine.begin() as connection:
-            connection.execute(update(Job).values(due_at=utc_now() - timedelta(seconds=1)))
-
-    return make
-
-
-def slugs(engine: Engine, tenant_id: TenantId) -> set[str]:
-    with session_scope(TenantScope(tenant_id), engine=engine) as session:
-        return set(session.scalars(select(Site.slug))) - {"main"}
-
-
-def test_input_is_passed_and_result_returned(app_engine, tenant_id, start, job, work) -> None:
+def test_input_is_passed_and_result_returned(jobs: Jobs) -> None:
     given: list[JobRun] = []
-    job_id = start(names=["x"], secret="hush")
-    assert b"hush" not in (job(job_id).input_sealed or b"")
+    job_id = jobs.start(names=["x"], secret="hush")
+    assert b"hush" not in (jobs.row(job_id).input_sealed or b"")
 
-    def handler(session: object, own_job: JobRun) -> Mapping[str, object]:
+    def handle(session: object, own_job: JobRun) -> Mapping[str, object]:
         given.append(own_job)
         return {"made": 1}
 
-    assert work(SingleTransactionHandler(handler))
-    assert not work(SingleTransactionHandler(handler))
+    assert jobs.work(handle)
+    assert not jobs.work(handle)
     (own_job,) = given
-    assert (own_job.input, own_job.actor, own_job.owner.tenant_id) == (
-        {"names": ["x"], "secret": "hush"},
-        ACTOR,
-        tenant_id,
-    )
-    row = job(job_id)
+    assert (own_job.input, own_job.actor, own_job.owner) == ({"names": ["x"], "secret": "hush"}, ACTOR, jobs.owner)
+    row = jobs.row(job_id)
     assert (row.state, row.result, row.input_sealed, row.takes) == ("done", {"made": 1}, None, 1)
     # The job reported no progress, and has completed.
     assert (row.done, row.total) == (2, 2)
     assert row.ended_at is not None
-    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+    with session_scope(TenantScope(jobs.tenant_id), engine=jobs.app) as session:
         entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "job.start")).one()
     assert (entry.target, entry.request_id) == (str(job_id), "req-1")
 
@@ -137,74 +137,66 @@ def test_input_is_passed_and_result_returned(app_engine, tenant_id, start, job, 
         (Conflict("It is there."), "conflict", 0),
     ],
 )
-def test_rejection_is_reported_and_not_retried(start, job, work, overdue, error, code, mistakes) -> None:
+def test_rejection_is_reported_and_not_retried(jobs: Jobs, error, code, mistakes) -> None:
     def refuse(*_: object) -> None:
         raise error
 
-    job_id = start()
-    assert work(SingleTransactionHandler(refuse))
-    row = job(job_id)
-    assert row.problem is not None
+    job_id = jobs.start()
+    assert jobs.work(refuse)
+    row = jobs.row(job_id)
     assert (row.state, row.problem["code"], len(row.problem.get("mistakes", ()))) == ("failed", code, mistakes)
-    overdue()
-    assert not work(SingleTransactionHandler(refuse))
+    jobs.make_due()
+    assert not jobs.work(refuse)
 
 
-def test_failure_is_retried_until_it_fails_finally(app_engine, tenant_id, start, job, work, overdue) -> None:
+class InternalError(AdmitError):
+    """An internal error."""
+
+    status = 500
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("hush"), InternalError("It is.")])
+def test_internal_error_is_retried_until_it_fails_finally(jobs: Jobs, error: Exception) -> None:
     def fail(*_: object) -> None:
-        raise ZeroDivisionError("hush")
+        raise error
 
-    job_id = start()
+    job_id = jobs.start()
     for _ in range(4):
-        assert work(SingleTransactionHandler(fail))
-        assert not work(SingleTransactionHandler(fail)), "not at once"
-        overdue()
-    row = job(job_id)
+        assert jobs.row(job_id).state == "queued"
+        assert jobs.work(fail)
+        assert not jobs.work(fail), "not at once"
+        jobs.make_due()
+    row = jobs.row(job_id)
     assert (row.state, row.takes) == ("failed", 4)
     assert "hush" not in str(row.problem)
-    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        service.retry_job(session, actor=ACTOR, owner=Owner(tenant_id=tenant_id), job_id=job_id)
-    assert work(SingleTransactionHandler(lambda *_: None))
-    assert job(job_id).state == "done"
+    jobs.retry(job_id)
 
 
-def test_unreachable_service_is_retried_later(
-    start: Start, job: Callable[[UUID], Job], work: Callable[[JobHandler], bool], overdue: Callable[[], None]
-) -> None:
+def test_unreachable_service_is_retried_later(jobs: Jobs) -> None:
     def fail(*_: object) -> None:
         raise DatabaseUnavailable
 
-    job_id = start()
+    job_id = jobs.start()
     for _ in range(6):
-        assert work(SingleTransactionHandler(fail))
-        overdue()
-    assert job(job_id).state == "queued"
+        assert jobs.work(fail)
+        jobs.make_due()
+    assert jobs.row(job_id).state == "queued"
 
 
-def test_job_that_kills_its_worker_fails_finally(app_engine, tenant_id, start, job, work, overdue) -> None:
-    job_id = start()
-
-    def kill(session: object, own_job: JobRun) -> None:
-        raise KeyboardInterrupt
-
+def test_job_that_kills_its_worker_fails_finally(jobs: Jobs) -> None:
+    job_id = jobs.start()
     for _ in range(runner.MAX_LAPSES):
         with pytest.raises(KeyboardInterrupt):
-            work(SingleTransactionHandler(kill))
-        overdue()
-    assert work(SingleTransactionHandler(kill))
-    row = job(job_id)
-    assert row.problem is not None
+            jobs.work(die)
+        jobs.make_due()
+    assert jobs.work(die)
+    row = jobs.row(job_id)
     assert (row.state, row.problem["code"]) == ("failed", "job-never-ends")
-    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        service.retry_job(session, actor=ACTOR, owner=Owner(tenant_id=tenant_id), job_id=job_id)
-    assert work(SingleTransactionHandler(lambda *_: {"made": 1}))
-    assert job(job_id).state == "done"
+    jobs.retry(job_id)
 
 
-def test_progressing_job_survives_any_number_of_workers(
-    start: Start, job: Callable[[UUID], Job], work: Callable[[JobHandler], bool], overdue: Callable[[], None]
-) -> None:
-    job_id = start()
+def test_progressing_job_survives_any_number_of_workers(jobs: Jobs) -> None:
+    job_id = jobs.start()
 
     def step(own_job: JobRun) -> Mapping[str, object]:
         at = int(own_job.place.get("at", 0))
@@ -216,132 +208,101 @@ def test_progressing_job_survives_any_number_of_workers(
 
     for _ in range(2 * runner.MAX_LAPSES):
         with pytest.raises(KeyboardInterrupt):
-            work(MultiTransactionHandler(step))
-        overdue()
-    assert work(MultiTransactionHandler(step))
-    assert job(job_id).state == "done"
+            jobs.work(step, MultiTransactionHandler)
+        jobs.make_due()
+    assert jobs.work(step, MultiTransactionHandler)
+    assert jobs.row(job_id).state == "done"
 
 
-def test_internal_error_is_retried_then_fails(
-    start: Start, job: Callable[[UUID], Job], work: Callable[[JobHandler], bool], overdue: Callable[[], None]
-) -> None:
-    class InternalError(AdmitError):
-        """An internal error."""
-
-        status = 500
-
-    def fail(*_: object) -> None:
-        raise InternalError("It is.")
-
-    job_id = start()
-    assert work(SingleTransactionHandler(fail))
-    assert job(job_id).state == "queued"
-    for _ in range(3):
-        overdue()
-        assert work(SingleTransactionHandler(fail))
-    assert job(job_id).state == "failed"
-
-
-def test_progress_is_visible_and_undone_with_its_transaction(
-    start: Start, job: Callable[[UUID], Job], work: Callable[[JobHandler], bool], overdue: Callable[[], None]
-) -> None:
-    job_id, seen = start(), []
+def test_progress_is_visible_and_undone_with_its_transaction(jobs: Jobs) -> None:
+    job_id, seen = jobs.start(), []
+    ends = iter([DatabaseUnavailable, KeyboardInterrupt, Conflict("It is there.")])
 
     def fail(_: object, own_job: JobRun) -> None:
-        seen.append(job(job_id).done)
+        seen.append(jobs.row(job_id).done)
         for done in (0, 700, 1_700, 2_100):
             own_job.tell(done)
-            seen.append(job(job_id).done)
-        raise (
-            DatabaseUnavailable
-            if len(seen) == 5
-            else KeyboardInterrupt
-            if len(seen) == 10
-            else Conflict("It is there.")
-        )
+            seen.append(jobs.row(job_id).done)
+        raise next(ends)
 
-    assert work(SingleTransactionHandler(fail))
-    assert (job(job_id).state, job(job_id).done) == ("queued", 0)
-    overdue()
+    def progress() -> tuple[str, int]:
+        jobs.make_due()
+        return jobs.row(job_id).state, jobs.row(job_id).done
+
+    assert jobs.work(fail)
+    assert progress() == ("queued", 0)
     # After the worker is killed, the last progress remains until the job resumes.
     with pytest.raises(KeyboardInterrupt):
-        work(SingleTransactionHandler(fail))
-    assert (job(job_id).state, job(job_id).done) == ("running", 1_700)
-    overdue()
-    assert work(SingleTransactionHandler(fail))
-    assert (job(job_id).state, job(job_id).done) == ("failed", 0)
+        jobs.work(fail)
+    assert progress() == ("running", 1_700)
+    assert jobs.work(fail)
+    assert progress() == ("failed", 0)
     assert seen == 3 * [0, 0, 0, 1_700, 1_700]
 
 
 @pytest.mark.parametrize(
     ("ended_by", "state"), [({"is_cancelled": True}, "cancelled"), ({"lapses": runner.MAX_LAPSES}, "failed")]
 )
-def test_progress_of_undone_work_is_cleared_at_the_end(
-    start, job, work, overdue, owner_engine, ended_by, state
-) -> None:
-    def die(_: object, own_job: JobRun) -> None:
+def test_progress_of_undone_work_is_cleared_at_the_end(jobs: Jobs, ended_by, state) -> None:
+    def tell_and_die(_: object, own_job: JobRun) -> None:
         own_job.tell(1)
         raise KeyboardInterrupt
 
-    job_id = start()
+    job_id = jobs.start()
     with pytest.raises(KeyboardInterrupt):
-        work(SingleTransactionHandler(die))
-    assert job(job_id).done == 1
-    with owner_engine.begin() as connection:
-        connection.execute(update(Job).values(ended_by))
-    overdue()
-    assert work(SingleTransactionHandler(die))
-    assert (job(job_id).state, job(job_id).done) == (state, 0)
+        jobs.work(tell_and_die)
+    assert jobs.row(job_id).done == 1
+    jobs.update(**ended_by)
+    jobs.make_due()
+    assert jobs.work(tell_and_die)
+    assert (jobs.row(job_id).state, jobs.row(job_id).done) == (state, 0)
 
 
-def test_cancelled_failed_job_can_be_retried(app_engine, tenant_id, start, job, work) -> None:
-    job_id, owner = start(), Owner(tenant_id=tenant_id)
+def test_cancelled_failed_job_can_be_retried(jobs: Jobs) -> None:
+    job_id = jobs.start()
 
     def refuse(session: object, own_job: JobRun) -> None:
-        with session_scope(TenantScope(tenant_id), engine=app_engine) as other:
-            service.cancel_job(other, actor=ACTOR, owner=owner, job_id=own_job.id)
+        jobs.cancel(own_job.id)
         raise Conflict("It is there.")
 
-    assert work(SingleTransactionHandler(refuse))
-    assert job(job_id).state == "failed"
-    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        service.retry_job(session, actor=ACTOR, owner=owner, job_id=job_id)
-    # The old error does not apply to a job that will restart.
-    assert (job(job_id).state, job(job_id).problem) == ("queued", None)
-    assert work(SingleTransactionHandler(lambda *_: {"made": 1}))
-    assert job(job_id).state == "done"
+    assert jobs.work(refuse)
+    assert jobs.row(job_id).state == "failed"
+    jobs.retry(job_id)
 
 
-def test_replaced_worker_changes_nothing(app_engine, tenant_id, start, job, work, overdue) -> None:
+def add_site(session: Session, own_job: JobRun, slug: str) -> None:
+    sites.create_site(session, actor=own_job.actor, tenant_id=own_job.owner.tenant_id, slug=slug, name=slug)
+
+
+def test_replaced_worker_changes_nothing(jobs: Jobs) -> None:
     """One worker freezes beyond its lease while another worker completes the job."""
-    job_id = start()
+    job_id = jobs.start()
 
-    def add(session, own_job: JobRun, slug: str) -> Mapping[str, object]:
-        sites.create_site(session, actor=own_job.actor, tenant_id=tenant_id, slug=slug, name=slug)
+    def add(session: Session, own_job: JobRun, slug: str) -> Mapping[str, object]:
+        add_site(session, own_job, slug)
         return {"by": slug}
 
-    def wait_beyond_the_lease(session, own_job: JobRun) -> Mapping[str, object]:
-        overdue()
-        assert work(SingleTransactionHandler(lambda session, own_job: add(session, own_job, "second")))
+    def wait_beyond_the_lease(session: Session, own_job: JobRun) -> Mapping[str, object]:
+        jobs.make_due()
+        assert jobs.work(lambda session, own_job: add(session, own_job, "second"))
         return add(session, own_job, "first")
 
-    assert work(SingleTransactionHandler(wait_beyond_the_lease))
-    assert slugs(app_engine, tenant_id) == {"second"}
-    assert (job(job_id).state, job(job_id).result) == ("done", {"by": "second"})
+    assert jobs.work(wait_beyond_the_lease)
+    assert jobs.slugs() == {"second"}
+    assert (jobs.row(job_id).state, jobs.row(job_id).result) == ("done", {"by": "second"})
 
 
-def test_several_transactions_resume_where_they_stopped(app_engine, tenant_id, start, job, work, overdue) -> None:
+def test_several_transactions_resume_where_they_stopped(jobs: Jobs) -> None:
     """The worker is killed in the middle. Then each run adds one more tenant."""
-    job_id = start(names=["a", "b", "c"])
+    job_id = jobs.start(names=["a", "b", "c"])
     died = []
 
-    def handler(own_job: JobRun) -> Mapping[str, object] | JobContinuation:
+    def handle(own_job: JobRun) -> Mapping[str, object] | JobContinuation:
         at = int(own_job.place.get("at", 0))
         if at == 3:
             return {"made": at}
         with own_job.transaction() as session:
-            slug = own_job.input["names"][at]
-            sites.create_site(session, actor=own_job.actor, tenant_id=tenant_id, slug=slug, name=slug)
+            add_site(session, own_job, own_job.input["names"][at])
             own_job.save_place(session, {"at": at + 1})
         own_job.tell(at + 1)
         if at == 1 and not died:
@@ -349,56 +310,50 @@ def test_several_transactions_resume_where_they_stopped(app_engine, tenant_id, s
             raise KeyboardInterrupt
         return JobContinuation()
 
-    assert work(MultiTransactionHandler(handler))
+    assert jobs.work(handle, MultiTransactionHandler)
     with pytest.raises(KeyboardInterrupt):
-        work(MultiTransactionHandler(handler))
-    assert (job(job_id).state, job(job_id).done) == ("running", 2)
-    assert not work(MultiTransactionHandler(handler)), "it is still taken"
-    overdue()
-    assert work(MultiTransactionHandler(handler))
-    assert work(MultiTransactionHandler(handler))
-    assert slugs(app_engine, tenant_id) == {"a", "b", "c"}
-    assert (job(job_id).state, job(job_id).result) == ("done", {"made": 3})
+        jobs.work(handle, MultiTransactionHandler)
+    assert (jobs.row(job_id).state, jobs.row(job_id).done) == ("running", 2)
+    assert not jobs.work(handle, MultiTransactionHandler), "it is still taken"
+    jobs.make_due()
+    assert jobs.work(handle, MultiTransactionHandler)
+    assert jobs.work(handle, MultiTransactionHandler)
+    assert jobs.slugs() == {"a", "b", "c"}
+    assert (jobs.row(job_id).state, jobs.row(job_id).result) == ("done", {"made": 3})
 
 
-def test_cancelled_job_leaves_nothing(app_engine, tenant_id, start, job, work) -> None:
-    waits, runs = start(), start()
-    owner = Owner(tenant_id=tenant_id)
+def test_cancelled_job_leaves_nothing(jobs: Jobs) -> None:
+    waits, runs = jobs.start(), jobs.start()
+    jobs.cancel(waits)
 
-    def cancel(job_id: UUID) -> None:
-        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-            service.cancel_job(session, actor=ACTOR, owner=owner, job_id=job_id)
-
-    cancel(waits)
-
-    def handler(session, own_job: JobRun) -> None:
+    def handle(session: Session, own_job: JobRun) -> None:
         assert own_job.id == runs
-        sites.create_site(session, actor=own_job.actor, tenant_id=tenant_id, slug="x", name="X")
-        cancel(own_job.id)
+        add_site(session, own_job, "x")
+        jobs.cancel(own_job.id)
         with pytest.raises(JobCancelled):
             own_job.tell(1)
         own_job.tell(1)
 
-    assert work(SingleTransactionHandler(handler))
-    assert not work(SingleTransactionHandler(handler))
-    assert [job(each).state for each in (waits, runs)] == ["cancelled", "cancelled"]
-    assert slugs(app_engine, tenant_id) == set()
+    assert jobs.work(handle)
+    assert not jobs.work(handle)
+    assert [jobs.row(each).state for each in (waits, runs)] == ["cancelled", "cancelled"]
+    assert jobs.slugs() == set()
     with pytest.raises(Conflict, match="already"):
-        cancel(runs)
+        jobs.cancel(runs)
 
 
-def test_owners_take_turns_within_limits(app_engine, platform, tenant_id, start, worker_engine) -> None:
+def test_owners_take_turns_within_limits(jobs: Jobs, platform: Platform) -> None:
     """Two jobs run at a time, but only one per owner.
 
     A second owner's job does not wait for twenty jobs of the first.
     """
-    other = Owner(tenant_id=TenantId(make_tenant(app_engine, platform, "bravo").id))
+    other = Owner(tenant_id=TenantId(make_tenant(jobs.app, platform, "bravo").id))
     for _ in range(service.MAX_WAITING):
-        start()
+        jobs.start()
     with pytest.raises(Conflict, match="queued and running jobs"):
-        start()
-    start(other)
-    start(Owner())
+        jobs.start()
+    jobs.start(other)
+    jobs.start(Owner())
 
     def claim(most: int = runner.MAX_RUNNING) -> list[UUID]:
         with session_scope(PlatformScope(), engine=worker_engine) as session:
@@ -411,36 +366,28 @@ def test_owners_take_turns_within_limits(app_engine, platform, tenant_id, start,
     assert len(claim()) == runner.MAX_RUNNING
     # The messages are late, so the message of the third owner's job is sent too.
     first, second, third = claim(most=30)
-    owners = {take(first), take(second)}
-    assert owners < {Owner(tenant_id=tenant_id), other, Owner()}
+    owners = {run and run.owner for run in map(jobs.take, (first, second))}
+    assert owners < {jobs.owner, other, Owner()}
     assert len(owners) == 2
-    assert (take(first), take(third)) == (None, None)
+    assert (jobs.take(first), jobs.take(third)) == (None, None)
     assert claim() == []
 
 
-def test_owner_with_a_running_job_runs_no_second_job(
-    app_engine: Engine, start: Start, worker_engine: Engine, work: Callable[[JobHandler], bool]
-) -> None:
-    _, second = start(), start()
+def test_owner_with_a_running_job_runs_no_second_job(jobs: Jobs) -> None:
+    _, second = jobs.start(), jobs.start()
     taken: list[JobRun | None] = []
-
-    def take_second(*_: object) -> None:
-        taken.append(runner.take_job(second, unseal=unseal, app_engine=app_engine, engine=worker_engine))
-
-    assert work(SingleTransactionHandler(take_second))
+    assert jobs.work(lambda *_: taken.append(jobs.take(second)))
     assert taken == [None]
-    assert work(SingleTransactionHandler(lambda *_: None))
+    assert jobs.work(lambda *_: None)
 
 
-def test_ended_jobs_are_deleted(
-    worker_engine: Engine, owner_engine: Engine, start: Start, work: Callable[[JobHandler], bool]
-) -> None:
-    old, new = start(), start()
-    while work(SingleTransactionHandler(lambda *_: None)):
-        pass
-    with owner_engine.begin() as connection:
-        connection.execute(text("UPDATE jobs SET ended_at = now() - interval '31 days' WHERE id = :id"), {"id": old})
-    with session_scope(PlatformScope(), engine=worker_engine) as session:
+def test_ended_jobs_are_deleted(jobs: Jobs) -> None:
+    jobs.start()
+    assert jobs.work(lambda *_: None)
+    jobs.update(ended_at=utc_now() - timedelta(days=31))
+    new = jobs.start()
+    assert jobs.work(lambda *_: None)
+    with session_scope(PlatformScope(), engine=jobs.worker) as session:
         service.prune(session)
-    with owner_engine.connect() as connection:
-        assert connection.scalars(text("SELECT id FROM jobs")).all() == [new]
+    with session_scope(TenantScope(jobs.tenant_id), engine=jobs.app) as session:
+        assert session.scalars(select(Job.id)).all() == [new]

@@ -12,20 +12,25 @@ def numbered(number):
     return AccountingRecord(number, 1, "tenant", "", "", "192.0.2.1", (("Acct-Session-Id", str(number)),))
 
 
+def append(writer, *numbers):
+    for number in numbers:
+        writer.append(numbered(number))
+
+
 def read_all(directory, position=None, **limits):
-    """Everything after `position`: (payloads, cuts, new position)."""
+    """Everything after `position`: (numbers of the records, cuts, new position)."""
     reader = JournalReader(directory)
     position = position or SegmentPosition()
-    payloads, cuts = [], []
+    numbers, cuts = [], []
     while True:
         batch = reader.read_batch(position, **limits)
-        payloads += [bytes(payload) for payload in batch.payloads]
+        numbers += [decode(payload).at for payload in batch.payloads]
         cuts += batch.cuts
         if batch.position == position:
             reader.close()
-            return payloads, cuts, position
+            return numbers, cuts, position
         position = batch.position
 
 
 def read_numbers(directory, **limits):
-    return [decode(payload).at for payload in read_all(directory, **limits)[0]]
+    return read_all(directory, **limits)[0]

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from nac.cellformat.journal.reader import JournalReader, SegmentPosition
 from nac.cellformat.journal.segment import HEADER, JournalWriter, list_segments, segment_path
-from tests.journal.journal_contents import decode, numbered, read_all, read_numbers
+from tests.journal.journal_contents import append, read_all, read_numbers
 from tests.run_depth import examples
 
 RECORDS = 12
@@ -24,15 +24,10 @@ def segment_of_records(tmp_path_factory):
     path = segment_path(directory, list_segments(directory)[0])
     ends = []
     for number in range(RECORDS):
-        writer.append(numbered(number))
+        append(writer, number)
         ends.append(path.stat().st_size)
     writer.close()
     return path.read_bytes(), ends
-
-
-@pytest.fixture
-def directory(tmp_path):
-    return tmp_path
 
 
 def write_journal(directory, content, *, newer):
@@ -46,122 +41,97 @@ def write_journal(directory, content, *, newer):
 
 @per_example
 @given(data=st.data(), newer=st.booleans())
-def test_truncation_anywhere_keeps_every_earlier_record(data, newer, segment_of_records, directory):
+def test_truncation_anywhere_keeps_every_earlier_record(data, newer, segment_of_records, tmp_path):
     content, ends = segment_of_records
     length = data.draw(st.integers(0, len(content)))
-    write_journal(directory, content[:length], newer=newer)
+    write_journal(tmp_path, content[:length], newer=newer)
     whole = [end for end in ends if end <= length]
-    payloads, cuts, position = read_all(directory)
-    assert [decode(payload).at for payload in payloads] == list(range(len(whole)))
+    assert not JournalReader(tmp_path).read_batch(SegmentPosition()).damaged
+    numbers, cuts, position = read_all(tmp_path)
+    assert numbers == list(range(len(whole)))
     kept = max([0 if length < len(HEADER) else len(HEADER), *whole])
     if newer:
         assert [(cut.offset, cut.lost_bytes) for cut in cuts] == ([(kept, length - kept)] if length > kept else [])
         assert position.segment == f"{2:020d}"
-    else:
-        assert cuts == []
-        assert position == SegmentPosition(f"{1:020d}", kept)
+        return
+    assert (cuts, position) == ([], SegmentPosition(f"{1:020d}", kept))
+    # The writer was in the middle of a record. The record is read when it is complete.
+    write_journal(tmp_path, content, newer=False)
+    assert read_all(tmp_path, position)[0] == list(range(len(whole), RECORDS))
 
 
 @per_example
 @given(data=st.data(), newer=st.booleans())
-def test_changed_byte_never_yields_a_wrong_record(data, newer, segment_of_records, directory):
+def test_changed_byte_never_yields_a_wrong_record(data, newer, segment_of_records, tmp_path):
     content, ends = segment_of_records
     at = data.draw(st.integers(0, len(content) - 1))
     changed = bytearray(content)
     changed[at] ^= data.draw(st.integers(1, 255))
-    write_journal(directory, bytes(changed), newer=newer)
-    numbers = read_numbers(directory)
+    write_journal(tmp_path, bytes(changed), newer=newer)
     before = len([end for end in ends if end <= at]) if at >= len(HEADER) else 0
-    assert numbers == list(range(before))
+    assert read_numbers(tmp_path) == list(range(before))
 
 
 @per_example
 @given(max_records=st.integers(1, RECORDS + 1), max_bytes=st.integers(1, 2_000))
-def test_batch_limits_change_only_the_batch_size(max_records, max_bytes, segment_of_records, directory):
-    content, _ = segment_of_records
-    write_journal(directory, content, newer=True)
-    assert read_numbers(directory, max_records=max_records, max_bytes=max_bytes) == list(range(RECORDS))
+def test_batch_limits_change_only_the_batch_size(max_records, max_bytes, segment_of_records, tmp_path):
+    write_journal(tmp_path, segment_of_records[0], newer=True)
+    assert read_numbers(tmp_path, max_records=max_records, max_bytes=max_bytes) == list(range(RECORDS))
 
 
-def test_zeroes_after_a_power_cut_are_no_records(directory, segment_of_records):
-    content, _ = segment_of_records
-    write_journal(directory, content + bytes(4_096), newer=True)
-    payloads, cuts, _ = read_all(directory)
-    assert len(payloads) == RECORDS
-    assert [cut.lost_bytes for cut in cuts] == [4_096]
+def test_zeroes_after_a_power_cut_are_no_records(segment_of_records, tmp_path):
+    write_journal(tmp_path, segment_of_records[0] + bytes(4_096), newer=True)
+    numbers, cuts, _ = read_all(tmp_path)
+    assert (len(numbers), [cut.lost_bytes for cut in cuts]) == (RECORDS, [4_096])
 
 
-def test_damage_in_the_newest_segment_waits_and_is_logged(directory, segment_of_records):
+def test_damage_in_the_newest_segment_waits_and_is_logged(segment_of_records, tmp_path):
     content, ends = segment_of_records
     changed = bytearray(content)
     changed[ends[4] + 12] ^= 0xFF
-    write_journal(directory, bytes(changed), newer=False)
-    batch = JournalReader(directory).read_batch(SegmentPosition())
-    assert batch.damaged
-    assert len(batch.payloads) == 5
-    assert batch.cuts == []
+    write_journal(tmp_path, bytes(changed), newer=False)
+    batch = JournalReader(tmp_path).read_batch(SegmentPosition())
+    assert (batch.damaged, len(batch.payloads), batch.cuts) == (True, 5, [])
 
 
-def test_segment_of_a_living_writer_is_not_final(directory):
+def test_segment_of_a_living_writer_is_not_final(tmp_path):
     """During a replacement of radiusd, the old process still writes for a moment."""
-    old = JournalWriter(directory, max_bytes=1 << 30)
-    old.append(numbered(1))
-    new = JournalWriter(directory, max_bytes=1 << 30)
-    new.append(numbered(3))
-    assert JournalReader(directory).read_batch(SegmentPosition()).held
-    payloads, _, position = read_all(directory)
-    assert [decode(payload).at for payload in payloads] == [1]
-    old.append(numbered(2))
+    old = JournalWriter(tmp_path, max_bytes=1 << 30)
+    append(old, 1)
+    new = JournalWriter(tmp_path, max_bytes=1 << 30)
+    append(new, 3)
+    assert JournalReader(tmp_path).read_batch(SegmentPosition()).held
+    numbers, _, position = read_all(tmp_path)
+    assert numbers == [1]
+    append(old, 2)
     old.close()
-    payloads, cuts, _ = read_all(directory, position)
-    assert [decode(payload).at for payload in payloads] == [2, 3]
-    assert cuts == []
+    assert read_all(tmp_path, position)[:2] == ([2, 3], [])
     new.close()
 
 
-def test_incomplete_record_is_read_once_complete(directory, segment_of_records):
-    content, ends = segment_of_records
-    write_journal(directory, content[: ends[3] + 5], newer=False)
-    reader = JournalReader(directory)
-    first = reader.read_batch(SegmentPosition())
-    assert len(first.payloads) == 4
-    assert not first.damaged
-    write_journal(directory, content, newer=False)
-    reader = JournalReader(directory)
-    assert len(reader.read_batch(first.position).payloads) == RECORDS - 4
-
-
-def test_delete_keeps_the_current_and_newest_segments(directory):
+def test_delete_keeps_the_current_and_newest_segments(tmp_path):
     for number in range(4):
-        writer = JournalWriter(directory, max_bytes=1 << 30)
-        writer.append(numbered(number))
+        writer = JournalWriter(tmp_path, max_bytes=1 << 30)
+        append(writer, number)
         writer.close()
-    names = list_segments(directory)
-    reader = JournalReader(directory)
-    reader.delete_before(SegmentPosition(names[2], 8))
-    assert list_segments(directory) == names[2:]
-    reader.delete_before(SegmentPosition(f"{9:020d}", 0))
-    assert list_segments(directory) == names[2:]
-    reader.delete_before(SegmentPosition("99999999999999999999", 0))
-    assert list_segments(directory) == names[3:]
+    names = list_segments(tmp_path)
+    reader = JournalReader(tmp_path)
+    for segment, offset, kept in ((names[2], 8, names[2:]), (f"{9:020d}", 0, names[2:]), ("9" * 20, 0, names[3:])):
+        reader.delete_before(SegmentPosition(segment, offset))
+        assert list_segments(tmp_path) == kept
 
 
-def test_backlog_counts_bytes_after_the_position(directory):
-    writer = JournalWriter(directory, max_bytes=1 << 30)
-    for number in range(20):
-        writer.append(numbered(number))
-    reader = JournalReader(directory)
-    size = segment_path(directory, list_segments(directory)[0]).stat().st_size
-    assert reader.backlog_bytes(SegmentPosition()) == size - len(HEADER)
+def test_backlog_counts_bytes_after_the_position(segment_of_records, tmp_path):
+    content, _ = segment_of_records
+    write_journal(tmp_path, content, newer=False)
+    reader = JournalReader(tmp_path)
+    assert reader.backlog_bytes(SegmentPosition()) == len(content) - len(HEADER)
     assert reader.backlog_bytes(reader.read_batch(SegmentPosition()).position) == 0
-    writer.close()
 
 
-def test_position_beyond_a_truncated_segment_continues(directory, segment_of_records):
+def test_position_beyond_a_truncated_segment_continues(segment_of_records, tmp_path):
     """A power failure may remove bytes that were shipped but not yet synchronized to disk."""
     content, ends = segment_of_records
-    write_journal(directory, content[: ends[2]], newer=True)
-    batch = JournalReader(directory).read_batch(SegmentPosition(f"{1:020d}", ends[5]))
-    assert batch.payloads == []
-    assert batch.cuts == []
-    assert batch.position.segment == f"{2:020d}"
+    write_journal(tmp_path, content[: ends[2]], newer=True)
+    batch = JournalReader(tmp_path).read_batch(SegmentPosition(f"{1:020d}", ends[5]))
+    assert (batch.payloads, batch.cuts, batch.position.segment) == ([], [], f"{2:020d}")

@@ -88,10 +88,5 @@ def test_windows_with_and_without_a_job_are_compared():
     windows.beside[0].tally("mab").wrong["no VLAN"] += 1
     row = windows.row()
     assert row["p99 beside / without"] == pytest.approx(1.1, rel=0.05)
-    assert (row["auth/s without"], row["auth/s beside"], row["runs"], row["wrong"], row["silent"]) == (
-        100,
-        100,
-        2,
-        1,
-        0,
-    )
+    names = ("auth/s without", "auth/s beside", "runs", "wrong", "silent")
+    assert [row[name] for name in names] == [100, 100, 2, 1, 0]

@@ -7,7 +7,8 @@ from loadtest.bench_tenants import BenchTenants
 from loadtest.installation import StoredRows
 from loadtest.processes import BenchError
 from loadtest.tally import RunResult
-from loadtest.tenants import make_tenants
+from loadtest.tenants import GROUPS, RULES, make_tenants, policy_document
+from nac.engine import PolicyRequest, compile_policy, decide
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, make_engine, session_scope
 from nac.models import AuthLog, Endpoint, EndpointGroupMember, Slot, Tenant
@@ -53,25 +54,18 @@ def test_rows_of_a_killed_benchmark_are_deleted(installation, tmp_path):
         assert count(installation, Tenant) == 0
 
 
-@pytest.mark.parametrize(("rows", "unanswered"), [(3, 0), (4, 1)])
-def test_matching_row_counts_pass(installation, tmp_path, rows, unanswered):
+@pytest.mark.parametrize(("rows", "unanswered", "passes"), [(3, 0, True), (4, 1, True), (2, 0, False), (4, 0, False)])
+def test_wrong_row_count_stops_the_benchmark(installation, tmp_path, rows, unanswered, passes):
     with BenchTenants(installation, tmp_path, lambda line: None) as made:
         tenant = made.provision(make_tenants((3,))[0])
         account = StoredRows(installation, [tenant.tenant_id])
         account.settle(answered(3, unanswered))
         add_rows(installation, tenant.tenant_id, rows)
-        assert account.verify()["auth"] == (rows, 3)
-
-
-@pytest.mark.parametrize("rows", [2, 4])
-def test_wrong_row_count_stops_the_benchmark(installation, tmp_path, rows):
-    with BenchTenants(installation, tmp_path, lambda line: None) as made:
-        tenant = made.provision(make_tenants((3,))[0])
-        account = StoredRows(installation, [tenant.tenant_id])
-        account.settle(answered(3, 0))
-        add_rows(installation, tenant.tenant_id, rows)
-        with pytest.raises(BenchError, match=f"auth: 3 requests were answered, but {rows} rows"):
-            account.verify()
+        if passes:
+            assert account.verify()["auth"] == (rows, 3)
+        else:
+            with pytest.raises(BenchError, match=f"auth: 3 requests were answered, but {rows} rows"):
+                account.verify()
 
 
 def answered(right: int, unanswered: int) -> RunResult:
@@ -90,3 +84,12 @@ def add_rows(installation, tenant_id, rows: int) -> None:
             row |= {"module_microseconds": 1, "suppressed": 0}
             del row["id"]
             session.add(AuthLog(**row))
+
+
+def test_policy_puts_each_device_on_the_expected_vlan():
+    policy = compile_policy(policy_document())
+    assert len(policy_document()["rules"]) == RULES
+    for endpoint in make_tenants((len(GROUPS),))[0].endpoints:
+        request = PolicyRequest({"method": ("mab",), "mac": (endpoint.mac,), "endpoint.group": (endpoint.group,)}, 0)
+        decision = decide(policy, request)
+        assert (str(decision.verdict), decision.vlan) == ("permit", endpoint.vlan)

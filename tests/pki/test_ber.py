@@ -28,7 +28,7 @@ from tests.run_depth import examples
         ("31 80 02 01 05 02 01 01 00 00", "31 06 02 01 05 02 01 01"),
     ],
 )
-def test_ber_is_converted(ber: str, converted: str):
+def test_ber_is_converted(ber, converted):
     assert convert_to_der(bytes.fromhex(ber)) == bytes.fromhex(converted)
 
 
@@ -46,7 +46,7 @@ def test_ber_is_converted(ber: str, converted: str):
         ("30 80 " * 33 + "00 00" * 33, "nested more than 32 deep"),
     ],
 )
-def test_damaged_ber_is_rejected(ber: str, error: str):
+def test_damaged_ber_is_rejected(ber, error):
     with pytest.raises(DerDamaged, match=error):
         convert_to_der(bytes.fromhex(ber))
 
@@ -84,7 +84,7 @@ def test_both_forms_of_lengths_become_the_same_der(element):
 
 @given(st.binary(max_size=200))
 @settings(max_examples=examples(300), deadline=None)
-def test_random_bytes_raise_only_the_documented_error(data: bytes):
+def test_random_bytes_raise_only_the_documented_error(data):
     try:
         converted = convert_to_der(data)
     except DerDamaged:

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -20,7 +19,7 @@ from pki.cms_envelopes import AES_128, AES_256, find_recipient, open_envelope, r
 from pki.errors import AlgorithmRefused, CmsDamaged, EnvelopeRefused, PkiError, SignatureRefused
 from tests.pki.openssl import openssl
 from tests.run_depth import examples
-from tests.scep.client import CERT_POLL, Device, name_of, signing_request
+from tests.scep.client import Device, name_of, self_signed, signing_request
 from tests.scep.mutations import mutations
 
 DES_EDE3_CBC = x509.ObjectIdentifier("1.2.840.113549.3.7")
@@ -72,21 +71,16 @@ def test_request_round_trips():
 
 @pytest.mark.parametrize("content", [b"", b"x", b"x" * 16, b"x" * 1000])
 @pytest.mark.parametrize("cipher", [AES_128, AES_256])
-def test_envelope_round_trips(content: bytes, cipher):
+def test_envelope_round_trips(content, cipher):
     certificate, key = registration()
     envelope = read_envelope(seal_envelope(content, certificate, cipher))
     recipient = find_recipient(envelope, certificate)
-    assert recipient is not None
     assert (envelope.cipher, open_envelope(envelope, recipient, key)) == (cipher, content)
 
 
 def test_envelope_for_an_elliptic_curve_key_is_rejected():
-    key = ec.generate_private_key(ec.SECP256R1())
-    now = datetime.now(UTC)
-    builder = x509.CertificateBuilder(name_of("x"), name_of("x"), key.public_key(), 1)
-    certificate = builder.not_valid_before(now).not_valid_after(now + timedelta(1)).sign(key, hashes.SHA256())
     with pytest.raises(AlgorithmRefused):
-        seal_envelope(b"x", certificate, AES_128)
+        seal_envelope(b"x", self_signed(ec.generate_private_key(ec.SECP256R1())), AES_128)
 
 
 def test_envelope_with_another_cipher_is_rejected():
@@ -120,7 +114,7 @@ def signed_data(message: bytes) -> structures.SignedData:
     [("1.3.14.3.2.26", hashes.SHA1()), ("1.2.840.113549.2.5", hashes.MD5())],  # noqa: S303 -- to be refused
     ids=["sha1", "md5"],
 )
-def test_weak_digest_is_rejected_despite_a_valid_signature(dotted: str, algorithm: hashes.HashAlgorithm):
+def test_weak_digest_is_rejected_despite_a_valid_signature(dotted, algorithm):
     signed = signed_data(request())
     [signer] = signed.signer_infos.as_list()
     signer.digest_algorithm.algorithm = x509.ObjectIdentifier(dotted)
@@ -145,18 +139,14 @@ def test_weak_digest_is_rejected_despite_a_valid_signature(dotted: str, algorith
     assert cms.read_signed(answer).digest_name == "sha256"
 
 
-def test_replaced_content_is_detected():
+def test_signature_of_other_content_or_another_key_is_detected():
     signed = signed_data(request())
     signed.encapsulated.content = b"other"
-    with pytest.raises(SignatureRefused):
-        scep.read_request(wrap(structures.SIGNED_DATA, signed)).require_proven()
-
-
-def test_signature_by_another_key_is_detected():
-    impostor = Device(identity=device().identity)
     certificate, _ = registration()
-    with pytest.raises(SignatureRefused):
-        scep.read_request(impostor.message(b"x", certificate)).require_proven()
+    impostor = Device(identity=device().identity)
+    for message in (wrap(structures.SIGNED_DATA, signed), impostor.message(b"x", certificate)):
+        with pytest.raises(SignatureRefused):
+            scep.read_request(message).require_proven()
 
 
 def test_message_without_required_attributes_is_rejected():
@@ -169,14 +159,13 @@ def test_message_without_required_attributes_is_rejected():
 
 
 def test_message_over_the_size_limit_is_not_parsed():
-    with pytest.raises(CmsDamaged, match="maximum is 65536"):
-        scep.read_request(b"\x30" * 65_537)
-    with pytest.raises(CmsDamaged, match="maximum is 65536"):
-        read_envelope(b"\x30" * 65_537)
+    for read in (scep.read_request, read_envelope):
+        with pytest.raises(CmsDamaged, match="maximum is 65536"):
+            read(b"\x30" * 65_537)
 
 
 @pytest.mark.parametrize("nesting", [b"\x30\x80", b"\x24\x80", b"\xa0\x80", b"\x30\x82\xff\xff"])
-def test_deep_nesting_is_rejected(nesting: bytes):
+def test_deep_nesting_is_rejected(nesting):
     with pytest.raises(CmsDamaged):
         scep.read_request(nesting * (60_000 // len(nesting)))
 
@@ -229,7 +218,7 @@ def certificate_with_key_identifier(key: rsa.RSAPrivateKey) -> x509.Certificate:
 
 
 @pytest.mark.parametrize("options", [(), ("-keyid",), ("-stream",), ("-stream", "-keyid")], ids=" ".join)
-def test_openssl_message_is_parsed(options: tuple[str, ...], tmp_path: Path):
+def test_openssl_message_is_parsed(options, tmp_path):
     """OpenSSL streams with indefinite lengths and chunks. A key identifier replaces issuer and serial number."""
     key = device().key
     certificate = certificate_with_key_identifier(key)
@@ -248,15 +237,9 @@ def test_openssl_message_is_parsed(options: tuple[str, ...], tmp_path: Path):
     cms.verify_signature(signed)
     assert (signed.content, signed.signer) == (content, certificate)
     sealed = run_cms("-encrypt", "-aes-256-cbc", "-recip", str(pem), data=content)
-    assert open_as_is(sealed, certificate, key) == content
-
-
-def open_as_is(data: bytes, certificate: x509.Certificate, key: rsa.RSAPrivateKey) -> bytes:
-    envelope = read_envelope(data)
-    recipient = find_recipient(envelope, certificate)
-    assert recipient is not None
+    envelope = read_envelope(sealed)
     assert find_recipient(envelope, registration()[0]) is None
-    return open_envelope(envelope, recipient, key)
+    assert open_envelope(envelope, find_recipient(envelope, certificate), key) == content
 
 
 def test_issuer_with_another_string_type_is_equal():
@@ -273,7 +256,7 @@ def test_issuer_with_another_string_type_is_equal():
 
 @given(st.binary(max_size=400))
 @settings(max_examples=examples(300), deadline=None)
-def test_random_bytes_raise_only_the_documented_error(data: bytes):
+def test_random_bytes_raise_only_the_documented_error(data):
     for read in (scep.read_request, read_envelope, scep.read_challenge):
         with pytest.raises(PkiError):
             read(data)
@@ -281,7 +264,7 @@ def test_random_bytes_raise_only_the_documented_error(data: bytes):
 
 @given(st.data())
 @settings(max_examples=examples(400), deadline=None)
-def test_changed_message_is_rejected_or_still_verifies(data: st.DataObject):
+def test_changed_message_is_rejected_or_still_verifies(data):
     changed = data.draw(mutations(request()))
     try:
         content = read_whole(changed)
@@ -293,7 +276,7 @@ def test_changed_message_is_rejected_or_still_verifies(data: st.DataObject):
 
 @given(st.data())
 @settings(max_examples=examples(300), deadline=None)
-def test_changed_envelope_is_rejected_or_decrypted(data: st.DataObject):
+def test_changed_envelope_is_rejected_or_decrypted(data):
     certificate, key = registration()
     good = scep.read_request(request()).envelope
     try:
@@ -304,14 +287,9 @@ def test_changed_envelope_is_rejected_or_decrypted(data: st.DataObject):
 
 @given(st.data())
 @settings(max_examples=examples(200), deadline=None)
-def test_changed_certificate_request_is_parsed_or_rejected(data: st.DataObject):
+def test_changed_certificate_request_is_parsed_or_rejected(data):
     good = signing_request(device().key, "laptop", "challenge")
     try:
         scep.read_challenge(data.draw(mutations(good)))
     except PkiError:
         return
-
-
-def test_poll_is_a_valid_request():
-    certificate, _ = registration()
-    assert scep.read_request(device().message(b"x", certificate, kind=CERT_POLL)).message_type == "CertPoll"

@@ -1,5 +1,4 @@
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -8,11 +7,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from pki.crl import MAX_CRL_NUMBER, REVOCATION_REASONS, Revocation, build_crl
 from pki.errors import IssuerNotAllowed
 from pki.issuance import Issuer, issue_root
-from pki.keys import KeyKind, generate_key
+from pki.keys import generate_key
 from pki.names import subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial, serial_bytes
-from tests.pki.conftest import Chain
 from tests.pki.openssl import answer
 from tests.pki.status_answers import HOUR
 
@@ -20,7 +18,7 @@ _WEEK = timedelta(days=7)
 
 
 @pytest.mark.parametrize("kind", ["ecdsa-p256", "ecdsa-p384", "rsa-2048"])
-def test_openssl_verifies_crls_of_every_key_type(tmp_path: Path, chain: Chain, kind: KeyKind) -> None:
+def test_openssl_verifies_crls_of_every_key_type(tmp_path, chain, kind):
     key = generate_key(kind)
     root = issue_root(PROFILES["root"], key=key, subject=subject_name("R"), now=chain.now, serial=random_serial())
     entries = [(serial_bytes(random_serial()), Revocation(chain.now, reason)) for reason in REVOCATION_REASONS]
@@ -33,7 +31,7 @@ def test_openssl_verifies_crls_of_every_key_type(tmp_path: Path, chain: Chain, k
     assert "Certificate Hold" in told
 
 
-def test_crl_times_numbers_and_serials_round_trip(chain: Chain) -> None:
+def test_crl_times_numbers_and_serials_round_trip(chain):
     serials = [1, 0x7F, 0x80, 0xFF, 1 << 158]
     at = datetime(2050, 1, 1, tzinfo=UTC)
     entries = [
@@ -51,7 +49,7 @@ def test_crl_times_numbers_and_serials_round_trip(chain: Chain) -> None:
     assert identifier.key_identifier == subject.digest
 
 
-def test_crl_of_fifty_thousand_entries_round_trips(chain: Chain) -> None:
+def test_crl_of_fifty_thousand_entries_round_trips(chain):
     serials = [serial_bytes(random_serial()) for _ in range(50_000)]
     entries = [(serial, Revocation(chain.now, "keyCompromise")) for serial in serials]
     made = build_crl(chain.issuing, entries, number=1, this_update=chain.now, next_update=chain.now + _WEEK)
@@ -61,7 +59,7 @@ def test_crl_of_fifty_thousand_entries_round_trips(chain: Chain) -> None:
     assert found is not None
 
 
-def test_oversized_number_and_unfit_issuer_are_rejected(chain: Chain) -> None:
+def test_oversized_number_and_unfit_issuer_are_rejected(chain):
     times = {"this_update": chain.now, "next_update": chain.now + _WEEK}
     with pytest.raises(ValueError, match="20 octets"):
         build_crl(chain.issuing, [], number=MAX_CRL_NUMBER + 1, **times)

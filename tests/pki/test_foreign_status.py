@@ -27,6 +27,7 @@ TWIN = authority("Corp CA", NOW)
 # No test needs the certificate itself, because OCSP responses identify it by hashes.
 LEAF = authority("laptop", NOW, by=CA, ca=False)
 LEAF_SERIAL = LEAF.certificate.serial_number.to_bytes((LEAF.certificate.serial_number.bit_length() + 7) // 8)
+TRY_LATER = ocsp.OCSPResponseStatus.TRY_LATER
 DELEGATE_USAGE = ((x509.ExtendedKeyUsage([ExtendedKeyUsageOID.OCSP_SIGNING]), False),)
 
 
@@ -34,26 +35,17 @@ crl = partial(make_crl, by=CA, begin=NOW - HOUR, end=NOW + DAY)
 
 
 def point(**parts):
-    usual = {
-        "full_name": [x509.UniformResourceIdentifier("http://x.example/")],
-        "relative_name": None,
-        "only_contains_user_certs": False,
-        "only_contains_ca_certs": False,
-        "only_some_reasons": None,
-        "indirect_crl": False,
-        "only_contains_attribute_certs": False,
-    }
+    kinds = ("only_contains_user_certs", "only_contains_ca_certs", "only_contains_attribute_certs", "indirect_crl")
+    usual = dict.fromkeys(kinds, False) | {"relative_name": None, "only_some_reasons": None}
+    usual["full_name"] = [x509.UniformResourceIdentifier("http://x.example/")]
     return x509.IssuingDistributionPoint(**usual | parts), True
 
 
-@pytest.mark.parametrize("encoding", [Encoding.DER, Encoding.PEM])
-def test_valid_crl_is_parsed(encoding):
-    found = read_crl(crl(encoding=encoding), CA.certificate, now=NOW)
-    assert (found.number, found.this_update, found.next_update) == (7, NOW - HOUR, NOW + DAY)
-    assert found.serials == {SERIAL}
-
-
-def test_crl_limited_to_user_certificates_is_parsed():
+def test_valid_crl_is_parsed():
+    for encoding in (Encoding.DER, Encoding.PEM):
+        found = read_crl(crl(encoding=encoding), CA.certificate, now=NOW)
+        assert (found.number, found.this_update, found.next_update) == (7, NOW - HOUR, NOW + DAY)
+        assert found.serials == {SERIAL}
     assert read_crl(crl(point(only_contains_user_certs=True)), CA.certificate, now=NOW).serials == {SERIAL}
 
 
@@ -67,10 +59,7 @@ def test_crl_limited_to_user_certificates_is_parsed():
         (lambda: crl((x509.DeltaCRLIndicator(3), True)), "delta CRL"),
         (lambda: crl(point(indirect_crl=True)), "partial"),
         (lambda: crl(point(only_contains_ca_certs=True)), "partial"),
-        (
-            lambda: crl(point(only_some_reasons=frozenset([x509.ReasonFlags.key_compromise]))),
-            "partial",
-        ),
+        (lambda: crl(point(only_some_reasons=frozenset([x509.ReasonFlags.key_compromise]))), "partial"),
         (
             lambda: crl((x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"\5\0"), True)),
             "critical extension 1.2.3.4",
@@ -98,18 +87,12 @@ def test_crl_over_the_limits_is_rejected(monkeypatch):
         read_crl(crl(), CA.certificate, now=NOW)
 
 
+GOOD, REVOKED = ocsp.OCSPCertStatus.GOOD, ocsp.OCSPCertStatus.REVOKED
+
+
 def answer(
-    *,
-    by=CA,
-    about=LEAF,
-    issuer=CA,
-    status=ocsp.OCSPCertStatus.GOOD,
-    begin=NOW - HOUR,
-    end=NOW + HOUR,
-    certificates=(),
-    algorithm=None,
+    *, by=CA, about=LEAF, issuer=CA, status=GOOD, begin=NOW - HOUR, end=NOW + HOUR, certificates=(), algorithm=None
 ):
-    revoked = status is ocsp.OCSPCertStatus.REVOKED
     builder = ocsp.OCSPResponseBuilder().add_response(
         cert=about.certificate,
         issuer=issuer.certificate,
@@ -117,7 +100,7 @@ def answer(
         cert_status=status,
         this_update=begin,
         next_update=end,
-        revocation_time=begin if revoked else None,
+        revocation_time=begin if status is REVOKED else None,
         revocation_reason=None,
     )
     builder = builder.responder_id(ocsp.OCSPResponderEncoding.HASH, by.certificate)
@@ -133,12 +116,16 @@ def read(data):
 @pytest.mark.parametrize("algorithm", [hashes.SHA1(), hashes.SHA256()])  # noqa: S303 -- names them
 def test_response_signed_by_the_authority_is_accepted(algorithm):
     assert read(answer(algorithm=algorithm)) == (False, NOW - HOUR, NOW + HOUR)
-    assert read(answer(status=ocsp.OCSPCertStatus.REVOKED)).revoked
+    assert read(answer(status=REVOKED)).revoked
+
+
+def by_delegate(*, by=CA, **changes):
+    delegate = authority("Responder", NOW, by=by, ca=False, extensions=DELEGATE_USAGE, **changes)
+    return answer(by=delegate, certificates=(delegate,))
 
 
 def test_response_signed_by_a_delegated_responder_is_accepted():
-    delegate = authority("Responder", NOW, by=CA, ca=False, extensions=DELEGATE_USAGE)
-    assert not read(answer(by=delegate, certificates=(delegate,))).revoked
+    assert not read(by_delegate()).revoked
 
 
 def test_response_without_an_end_is_valid_for_a_short_while():
@@ -151,39 +138,15 @@ def test_response_without_an_end_is_valid_for_a_short_while():
         (lambda: answer(by=TWIN), "not signed by the authority"),
         # The authority certified the signer, but not for OCSP signing.
         (lambda: answer(by=LEAF, certificates=(LEAF,)), "not signed by the authority"),
-        (
-            lambda: answer(
-                **dict.fromkeys(["by"], d := authority("R", NOW, by=TWIN, ca=False, extensions=DELEGATE_USAGE)),
-                certificates=(d,),
-            ),
-            "not signed by the authority",
-        ),
-        (
-            lambda: answer(
-                by=(
-                    d := authority(
-                        "R",
-                        NOW,
-                        by=CA,
-                        ca=False,
-                        extensions=DELEGATE_USAGE,
-                        not_before=NOW - 2 * DAY,
-                        not_after=NOW - DAY,
-                    )
-                ),
-                certificates=(d,),
-            ),
-            "not signed by the authority",
-        ),
+        (lambda: by_delegate(by=TWIN), "not signed by the authority"),
+        (lambda: by_delegate(not_before=NOW - 2 * DAY, not_after=NOW - DAY), "not signed by the authority"),
         (lambda: answer(about=authority("other", NOW, by=CA, ca=False)), "for another certificate"),
         (lambda: answer(issuer=TWIN), "for another certificate"),
         (lambda: answer(status=ocsp.OCSPCertStatus.UNKNOWN), "does not know"),
         (lambda: answer(begin=NOW - DAY, end=NOW - HOUR), "The status expired at"),
         (lambda: answer(begin=NOW + HOUR, end=NOW + DAY), "in the future"),
         (
-            lambda: ocsp.OCSPResponseBuilder.build_unsuccessful(ocsp.OCSPResponseStatus.TRY_LATER).public_bytes(
-                Encoding.DER
-            ),
+            lambda: ocsp.OCSPResponseBuilder.build_unsuccessful(TRY_LATER).public_bytes(Encoding.DER),
             "error: try_later",
         ),
         (lambda: b"", "Invalid OCSP response"),

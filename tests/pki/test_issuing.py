@@ -1,7 +1,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from pki.bundles import certificates_pem
 from pki.errors import IssuerNotAllowed, KeyNotAllowed, NameNotAllowed, PkiError, ValidityNotAllowed
 from pki.issuance import Issuer, issue, issue_root, key_identifier
-from pki.keys import KeyKind, generate_key
+from pki.keys import generate_key
 from pki.names import San, read_sans, subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial, serial_bytes
@@ -39,9 +38,7 @@ _DAY = timedelta(days=1)
         ("scep-ra", [], "any", "sslclient"),
     ],
 )
-def test_issued_chain_verifies_only_for_its_purpose(
-    chain: Chain, tmp_path: Path, profile: str, sans: list[San], good_for: str, bad_for: str
-) -> None:
+def test_issued_chain_verifies_only_for_its_purpose(chain, tmp_path, profile, sans, good_for, bad_for):
     certificate = chain.issue(profile, "somebody", *sans)
     files = chain.write(tmp_path, certificate)
     good = verify(good_for, *files)
@@ -51,12 +48,12 @@ def test_issued_chain_verifies_only_for_its_purpose(
 
 
 @pytest.mark.parametrize("kind", ["ecdsa-p256", "ecdsa-p384", "rsa-2048"])
-def test_every_key_type_gives_a_chain_that_verifies(chain: Chain, tmp_path: Path, kind: Any) -> None:
+def test_every_key_type_gives_a_chain_that_verifies(chain, tmp_path, kind):
     certificate = chain.issue("eap-client-device", "printer", key=generate_key(kind))
     assert verify("sslclient", *chain.write(tmp_path, certificate)).returncode == 0
 
 
-def test_fields_follow_rfc_5280(chain: Chain) -> None:
+def test_fields_follow_rfc_5280(chain):
     certificate = chain.issue("eap-client-device", "laptop 1", San("dns", "laptop.alpha.example"))
     critical = {extension.oid._name: extension.critical for extension in certificate.extensions}
     assert critical == {
@@ -91,7 +88,7 @@ def test_fields_follow_rfc_5280(chain: Chain) -> None:
         ("ocsp-signer", "rsa-2048", False),
     ],
 )
-def test_rsa_keys_for_tls_have_key_encipherment(chain: Chain, profile: str, kind: KeyKind, enciphers: bool) -> None:
+def test_rsa_keys_for_tls_have_key_encipherment(chain, profile, kind, enciphers):
     """SCEP responses are encrypted to the device's key (RFC 8894 3.2)."""
     names = [San("dns", "radius.alpha.example")] if profile == "eap-server" else []
     certificate = chain.issue(profile, "x", *names, key=generate_key(kind))
@@ -99,7 +96,7 @@ def test_rsa_keys_for_tls_have_key_encipherment(chain: Chain, profile: str, kind
     assert (usage.digital_signature, usage.key_encipherment) == (True, enciphers)
 
 
-def test_authorities_have_basic_and_path_constraints(chain: Chain) -> None:
+def test_authorities_have_basic_and_path_constraints(chain):
     root, issuing = (
         authority.extensions.get_extension_for_class(x509.BasicConstraints)
         for authority in (chain.root.certificate, chain.issuing.certificate)
@@ -118,14 +115,14 @@ def test_authorities_have_basic_and_path_constraints(chain: Chain) -> None:
         ("scep-ra", ["Digital Signature, Key Encipherment\n", "CMC Registration Authority"]),
     ],
 )
-def test_delegated_certificates_have_only_their_own_usage(chain: Chain, profile: str, shown: list[str]) -> None:
+def test_delegated_certificates_have_only_their_own_usage(chain, profile, shown):
     certificate = chain.issue(profile, "helper", key=generate_key(PROFILES[profile].key))
     text = answer("x509", "-noout", "-text", data=certificates_pem([certificate]))
     assert [part for part in shown if part not in text] == []
     assert ("OCSP No Check" in text) == (profile == "ocsp-signer")
 
 
-def test_serials_have_sixteen_octets_and_never_repeat() -> None:
+def test_serials_have_sixteen_octets_and_never_repeat():
     serials = {random_serial() for _ in range(2000)}
     assert len(serials) == 2000
     assert {len(serial_bytes(serial)) for serial in serials} == {16}
@@ -134,7 +131,7 @@ def test_serials_have_sixteen_octets_and_never_repeat() -> None:
 
 
 @pytest.mark.parametrize("serial", [0, -1, 1 << 159])
-def test_serial_out_of_range_is_rejected(chain: Chain, serial: int) -> None:
+def test_serial_out_of_range_is_rejected(chain, serial):
     with pytest.raises(ValueError, match="20 octets"):
         issue(
             PROFILES["eap-client-device"],
@@ -146,7 +143,7 @@ def test_serial_out_of_range_is_rejected(chain: Chain, serial: int) -> None:
         )
 
 
-def test_certificate_ends_no_later_than_its_issuer(chain: Chain) -> None:
+def test_certificate_ends_no_later_than_its_issuer(chain):
     last = chain.issuing.certificate.not_valid_after_utc
     near_the_end = replace(chain, now=last - 10 * _DAY)
     assert near_the_end.issue("eap-client-device", "late").not_valid_after_utc == last
@@ -155,7 +152,7 @@ def test_certificate_ends_no_later_than_its_issuer(chain: Chain) -> None:
         near_the_end.issue("eap-client-device", "late", not_after=last + timedelta(seconds=1))
 
 
-def test_expired_and_future_certificates_can_be_made(chain: Chain, tmp_path: Path) -> None:
+def test_expired_and_future_certificates_can_be_made(chain, tmp_path):
     expired = chain.issue("eap-client-device", "old", not_before=chain.now - 2 * _DAY, not_after=chain.now - _DAY)
     assert b"certificate has expired" in verify("sslclient", *chain.write(tmp_path, expired)).stderr
     future = chain.issue("eap-client-device", "early", not_before=chain.now + _DAY)
@@ -194,27 +191,25 @@ _REFUSALS: list[tuple[Callable[[Chain], dict[str, Any]], type[PkiError], str]] =
 
 
 @pytest.mark.parametrize(("change", "error", "message"), _REFUSALS, ids=[message for _, _, message in _REFUSALS])
-def test_request_outside_the_profile_is_rejected_before_signing(
-    chain: Chain, change: Callable[[Chain], dict[str, Any]], error: type[PkiError], message: str
-) -> None:
+def test_request_outside_the_profile_is_rejected_before_signing(chain, change, error, message):
     with pytest.raises(error, match=message):
         _issue_with(chain, **change(chain))
 
 
-def test_client_certificate_cannot_issue(chain: Chain) -> None:
+def test_client_certificate_cannot_issue(chain):
     key = generate_key()
     client = Issuer(chain.issue("eap-client-device", "laptop", key=key), key)
     with pytest.raises(IssuerNotAllowed, match="no authority"):
         _issue_with(chain, issuer=client)
 
 
-def test_issuer_with_another_key_is_rejected_without_showing_it(chain: Chain) -> None:
+def test_issuer_with_another_key_is_rejected_without_showing_it(chain):
     with pytest.raises(IssuerNotAllowed, match="does not belong"):
         Issuer(chain.issuing.certificate, generate_key())
     assert "key" not in repr(chain.issuing).replace("public_key", "")
 
 
-def test_only_an_authority_can_be_self_signed(chain: Chain) -> None:
+def test_only_an_authority_can_be_self_signed(chain):
     with pytest.raises(IssuerNotAllowed, match="cannot be self-signed"):
         issue_root(
             PROFILES["eap-server"], key=generate_key(), subject=subject_name("x"), now=chain.now, serial=random_serial()

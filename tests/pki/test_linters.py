@@ -17,7 +17,6 @@ from pki.names import San, SanKind, subject_name
 from pki.ocsp import CertificateStatus, read_request
 from pki.profiles import PROFILES
 from pki.serials import random_serial, serial_bytes
-from tests.pki.conftest import Chain
 from tests.pki.status_answers import HOUR, LOCATIONS, make_signer, question
 
 _NAMES: dict[SanKind, str] = {
@@ -41,7 +40,7 @@ def require_clean(tool: str, data: bytes, folder: Path, *options: str) -> None:
     assert (found.returncode, found.stdout.strip()) == (0, ""), found.stdout + found.stderr
 
 
-def test_linter_detects_an_error(chain: Chain, tmp_path: Path) -> None:
+def test_linter_detects_an_error(chain, tmp_path):
     """Without this test, a broken linter would produce a report without errors."""
     wrong = chain.issue("eap-client-device", "laptop 1", San("uri", "urn:no:authority")).public_bytes(Encoding.DER)
     found = lint("lint_pkix_cert", wrong, tmp_path)
@@ -50,7 +49,7 @@ def test_linter_detects_an_error(chain: Chain, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in PROFILES if name != "root"])
-def test_certificates_of_every_profile_pass_the_linter(chain: Chain, tmp_path: Path, name: str) -> None:
+def test_certificates_of_every_profile_pass_the_linter(chain, tmp_path, name):
     profile = PROFILES[name]
     certificate = issue(
         profile,
@@ -65,20 +64,20 @@ def test_certificates_of_every_profile_pass_the_linter(chain: Chain, tmp_path: P
     require_clean("lint_pkix_cert", certificate.public_bytes(Encoding.DER), tmp_path)
 
 
-def test_root_passes_the_linter(chain: Chain, tmp_path: Path) -> None:
+def test_root_passes_the_linter(chain, tmp_path):
     require_clean("lint_pkix_cert", chain.root.certificate.public_bytes(Encoding.DER), tmp_path)
 
 
 @pytest.mark.parametrize("reasons", [[], list(REVOCATION_REASONS)])
 @pytest.mark.parametrize("which", ["root", "issuing"])
-def test_crl_passes_the_linter(chain: Chain, tmp_path: Path, which: str, reasons: list[str]) -> None:
+def test_crl_passes_the_linter(chain, tmp_path, which, reasons):
     issuer: Issuer = getattr(chain, which)
     revoked = [(serial_bytes(random_serial()), Revocation(chain.now, reason)) for reason in reasons]
     crl = build_crl(issuer, revoked, number=300, this_update=chain.now, next_update=chain.now + 100 * HOUR)
     require_clean("lint_crl", crl, tmp_path, "--type", "CRL", "--profile", "PKIX")
 
 
-def test_ocsp_responses_pass_the_linter(chain: Chain, tmp_path: Path) -> None:
+def test_ocsp_responses_pass_the_linter(chain, tmp_path):
     signer = make_signer(chain)
     certificate = chain.issue("eap-client-device", "laptop 1")
     statuses: list[CertificateStatus] = [

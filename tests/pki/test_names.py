@@ -8,7 +8,6 @@ from pki.errors import NameNotAllowed, RequestNotAllowed
 from pki.names import UPN_OID, San, clean_text, parse_san, read_common_name, read_sans, subject_name
 from pki.openssl_names import format_one_line
 from pki.signing_requests import read_signing_request
-from tests.pki.conftest import Chain
 from tests.pki.openssl import answer
 
 
@@ -33,7 +32,7 @@ from tests.pki.openssl import answer
         ("a\u2028b", False),
     ],
 )
-def test_only_printable_text_is_a_valid_common_name(value: str, allowed: bool) -> None:
+def test_only_printable_text_is_a_valid_common_name(value, allowed):
     if allowed:
         assert read_common_name(subject_name(value)) == value
     else:
@@ -41,11 +40,11 @@ def test_only_printable_text_is_a_valid_common_name(value: str, allowed: bool) -
             subject_name(value)
 
 
-def test_text_is_normalized_to_composed_form() -> None:
+def test_text_is_normalized_to_composed_form():
     assert clean_text("Mu\u0308ller", what="name", limit=10) == "M\u00fcller"
 
 
-def test_subject_is_ordered_from_general_to_specific() -> None:
+def test_subject_is_ordered_from_general_to_specific():
     name = subject_name("Alpha Issuing CA", organisation="Alpha", serial_number="alpha-3f2a91bc")
     assert format_one_line(name) == "/O=Alpha/serialNumber=alpha-3f2a91bc/CN=Alpha Issuing CA"
     with pytest.raises(NameNotAllowed, match="PrintableString"):
@@ -62,7 +61,7 @@ def test_subject_is_ordered_from_general_to_specific() -> None:
         ("upn:eve@älpha.example", "upn:eve@älpha.example"),
     ],
 )
-def test_alternative_name_is_parsed_from_text(text: str, expected: str) -> None:
+def test_alternative_name_is_parsed_from_text(text, expected):
     assert str(parse_san(text)) == expected
 
 
@@ -92,12 +91,12 @@ def test_alternative_name_is_parsed_from_text(text: str, expected: str) -> None:
         "upn:eve\0@alpha.example",
     ],
 )
-def test_invalid_alternative_name_is_rejected(text: str) -> None:
+def test_invalid_alternative_name_is_rejected(text):
     with pytest.raises(NameNotAllowed):
         parse_san(text)
 
 
-def test_openssl_reads_the_alternative_names(chain: Chain) -> None:
+def test_openssl_reads_the_alternative_names(chain):
     sans = (San("email", "eve@alpha.example"), San("upn", "eve@älpha.example"), San("uri", "urn:x:1"))
     certificate = chain.issue("eap-client-user", "eve", *sans)
     assert read_sans(certificate) == sans
@@ -107,7 +106,7 @@ def test_openssl_reads_the_alternative_names(chain: Chain) -> None:
     assert "eve@älpha.example" in shown
 
 
-def test_principal_name_that_is_not_text_is_rejected() -> None:
+def test_principal_name_that_is_not_text_is_rejected():
     principal = x509.OtherName(UPN_OID, b"\x0c\x03\xff@b")
     builder = x509.CertificateSigningRequestBuilder(subject_name("eve"))
     builder = builder.add_extension(x509.SubjectAlternativeName([principal]), critical=False)

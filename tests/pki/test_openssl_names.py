@@ -1,8 +1,6 @@
 import re
 
 import pytest
-from cryptography import x509
-from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,16 +34,8 @@ _FAVOURITES = st.sampled_from(" \t\n\v\f\r\u00a0\u2003aAzZİß/+\\=,\0\x7f")
 
 @st.composite
 def _attributes(draw: st.DrawFn) -> raw_certificates.Attribute:
-    kind = draw(
-        st.sampled_from(
-            [
-                raw_certificates.COMMON_NAME,
-                raw_certificates.ORGANISATION,
-                raw_certificates.DESCRIPTION,
-                raw_certificates.UNKNOWN_TYPE,
-            ]
-        )
-    )
+    kinds = ("COMMON_NAME", "ORGANISATION", "DESCRIPTION", "UNKNOWN_TYPE")
+    kind = getattr(raw_certificates, draw(st.sampled_from(kinds)))
     tag = draw(st.sampled_from(sorted(_CODECS)))
     codec = _CODECS[tag]
     characters = st.one_of(_ALPHABETS[codec], _FAVOURITES.filter(lambda c: _encodable(c, codec)))
@@ -70,46 +60,19 @@ _NAMES = st.lists(st.lists(_attributes() | _BITS, min_size=1, max_size=3), max_s
 
 
 def _hash_and_line(name: bytes) -> tuple[str, str]:
-    shown = answer(
-        "x509",
-        "-inform",
-        "DER",
-        "-noout",
-        "-hash",
-        "-nameopt",
-        "compat",
-        "-subject",
-        data=raw_certificates.certificate(name),
-    )
+    command = "x509 -inform DER -noout -hash -nameopt compat -subject"
+    shown = answer(*command.split(), data=raw_certificates.certificate(name))
     name_hash_shown, _, line = shown.partition("\n")
     return name_hash_shown, re.sub(r"^subject= ?", "", line).removesuffix("\n")
 
 
 @given(_NAMES)
 @settings(max_examples=examples(100), deadline=None)
-def test_any_name_has_openssls_hash_and_text(name: bytes) -> None:
+def test_any_name_has_openssls_hash_and_text(name):
     assert (compute_name_hash(name), format_one_line(name)) == _hash_and_line(name)
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        ("Alpha Issuing CA", "Alpha Issuing CA"),
-        ("Müller", r"M\xC3\xBCller"),
-        ("a/b+c", r"a\/b\+c"),
-        ("back\\slash", "back\\slash"),
-        ("日本", r"\xE6\x97\xA5\xE6\x9C\xAC"),
-    ],
-)
-def test_library_made_name_has_openssls_hash_and_text(value: str, shown: str) -> None:
-    name = x509.Name(
-        [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Alpha"), x509.NameAttribute(NameOID.COMMON_NAME, value)]
-    )
-    assert format_one_line(name) == f"/O=Alpha/CN={shown}"
-    assert (compute_name_hash(name), format_one_line(name)) == _hash_and_line(name.public_bytes())
-
-
-def test_names_differing_in_case_and_spaces_share_a_hash() -> None:
+def test_names_differing_in_case_and_spaces_share_a_hash():
     def hash_of(value: str, tag: int = der.UTF8_STRING) -> str:
         return compute_name_hash(
             raw_certificates.name([(raw_certificates.COMMON_NAME, tag, value.encode(_CODECS[tag]))])
@@ -133,7 +96,7 @@ def test_names_differing_in_case_and_spaces_share_a_hash() -> None:
         (der.UNIVERSAL_STRING, b"\x00\x11\x00\x00"),
     ],
 )
-def test_string_that_openssl_rejects_is_rejected(tag: int, content: bytes) -> None:
+def test_string_that_openssl_rejects_is_rejected(tag, content):
     name = raw_certificates.name([(raw_certificates.COMMON_NAME, tag, content)])
     assert openssl("x509", "-inform", "DER", "-noout", "-hash", data=raw_certificates.certificate(name)).returncode != 0
     with pytest.raises(DerDamaged):
@@ -144,12 +107,12 @@ def test_string_that_openssl_rejects_is_rejected(tag: int, content: bytes) -> No
     "damaged",
     [b"", b"\x30", b"\x30\x05\x31", b"\x31\x00", b"\x30\x80", b"\x30\x02\x31\x00\x00", b"\x30\x04\x31\x02\x30\x00"],
 )
-def test_damaged_name_is_rejected(damaged: bytes) -> None:
+def test_damaged_name_is_rejected(damaged):
     with pytest.raises(DerDamaged):
         format_one_line(damaged)
 
 
-def test_x520_attribute_types_have_openssls_short_names() -> None:
+def test_x520_attribute_types_have_openssls_short_names():
     known = {}
     for line in answer("list", "-objects").splitlines():
         short, _, rest = line.partition(" = ")

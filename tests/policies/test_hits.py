@@ -11,7 +11,6 @@ from nac.policies import service as policies
 from nac.policies.hits import RETENTION_DAYS, count_hits, prune_hits
 from nac.policies.service import PolicyVersionNotFound
 from tests.factories.rows import make_row
-from tests.factories.tenancy import ACTOR
 from tests.policies.documents import good, group_rule
 
 TODAY = date(2026, 3, 31)
@@ -56,8 +55,8 @@ def test_new_version_starts_at_zero_and_keeps_the_previous(as_tenant, publish, h
     assert rule.last_hit_before == datetime(2026, 3, 29, 12, tzinfo=UTC)
 
 
-def test_unpublished_policy_has_no_counts(as_tenant):
-    as_tenant(policies.create_policy, actor=ACTOR, slug="main")
+def test_unpublished_policy_has_no_counts(as_tenant, do):
+    do(policies.create_policy, slug="main")
     with pytest.raises(PolicyVersionNotFound, match="Policy 'main' has no published version"):
         counts(as_tenant)
 
@@ -81,8 +80,8 @@ def test_old_counts_are_deleted_except_current_last_hits(as_tenant, publish, hit
     assert counts(as_tenant)["s"].last_hit == datetime(2025, 6, 12, 12, tzinfo=UTC)
 
 
-def test_deleting_a_policy_deletes_its_counts(as_tenant, hit, owner_engine):
-    policy = as_tenant(policies.create_policy, actor=ACTOR, slug="main")
+def test_deleting_a_policy_deletes_its_counts(do, hit, owner_engine):
+    policy = do(policies.create_policy, slug="main")
     hit(policy)
-    as_tenant(policies.delete_policy, actor=ACTOR, slug="main")
+    do(policies.delete_policy, slug="main")
     assert rows(owner_engine) == 0

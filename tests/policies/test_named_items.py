@@ -1,18 +1,22 @@
-"""Items that a policy names cannot be deleted. A rule whose group does not exist would never match."""
+"""Objects that a policy names: they must exist, and cannot be deleted. Otherwise a rule would never match."""
 
 import threading
 
 import pytest
-from sqlalchemy import Engine
 
 from nac.inventory.endpoints import service as endpoints
 from nac.inventory.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.inventory.identity_sources import service as identities
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import InUse
-from nac.models import Tenant
+from nac.kit.outbound.reach import DEFAULT_REACH
+from nac.onboarding.templates.parts import apply_parts
 from nac.policies import service as policies
+from nac.policies.service import InvalidPolicy
 from nac.tenancy import sites
-from tests.factories.tenancy import ACTOR, make_tenant
+from nac.tenancy.nases import service as nases
+from tests.engine.builders import compare, pinned, policy_of, rule
+from tests.factories.tenancy import ACTOR, make_tenant, seal
 from tests.policies.documents import good, group_rule
 from tests.polling import PATIENCE_SECONDS
 
@@ -20,17 +24,7 @@ EMPTY = {"rules": []}
 
 
 def naming(attribute: str, operator: str, value: object) -> object:
-    when = {"not": {"attribute": attribute, "operator": operator, "value": value}}
-    return {"pinned_denies": [{"id": "p", "name": "Pinned", "when": when}]}
-
-
-@pytest.fixture
-def do(app_engine: Engine, tenant: Tenant):
-    def call(function, **arguments):
-        with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
-            return function(session, actor=ACTOR, tenant_id=tenant.id, **arguments)
-
-    return call
+    return {"pinned_denies": [pinned("p", {"not": compare(attribute, operator, value)})]}
 
 
 @pytest.fixture
@@ -40,7 +34,7 @@ def save(do):
         if publish:
             do(policies.publish_policy, slug=slug)
 
-    for slug in ("guests", "office"):
+    for slug in ("guests", "office", "main"):
         do(policies.create_policy, slug=slug)
     return save
 
@@ -122,3 +116,66 @@ def test_deletion_waits_for_a_concurrent_save(do, save, app_engine, tenant):
         assert other.is_alive()
     other.join(PATIENCE_SECONDS)
     assert len(refused) == 1
+
+
+_LDAP = {"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=x"}
+_KINDS = [("nas.name", "NAS", "createNas"), ("user.source", "identity source", "createIdentitySource")]
+_kinds = pytest.mark.parametrize(("attribute", "what", "operation"), _KINDS)
+
+
+def rule_that_names(attribute: str, *names: str, **more: object) -> dict[str, object]:
+    return policy_of(rule("r", compare(attribute, "one_of", list(names)) | more))
+
+
+def add(do, attribute: str, name: str) -> None:
+    if attribute == "nas.name":
+        site = do(sites.require_by_slug, acting=False, slug="main")
+        do(nases.create_nas, site_id=site.id, name=name, identifier=name, seal=seal)
+    else:
+        given = {"kind": "ldap", "settings": _LDAP, "secret": None, "seal": seal, "reach": DEFAULT_REACH}
+        do(identities.create_source, name=name, **given)
+
+
+@_kinds
+def test_draft_with_unknown_references_is_rejected(do, save, attribute, what, operation):
+    add(do, attribute, "core")
+    with pytest.raises(InvalidPolicy) as caught:
+        save("main", rule_that_names(attribute, "core", "edge"))
+    assert {each.place: each.message for each in caught.value.mistakes} == {
+        "rules[0].when.value[1]": f"unknown {what} 'edge'; create this object first: {operation}"
+    }
+    save("main", rule_that_names(attribute, "core"))
+    # The site named here always exists.
+    save("main", rule_that_names(attribute, "CORE", ignore_case=True))
+    with pytest.raises(InvalidPolicy, match="'EDGE'"):
+        save("main", rule_that_names(attribute, "CORE", "EDGE", ignore_case=True))
+
+
+@_kinds
+def test_deleted_reference_blocks_publish_and_rollback(do, save, attribute, what, operation):
+    add(do, attribute, "core")
+    save("main", rule_that_names(attribute, "core"), publish=True)
+    save("main", policy_of(), publish=True)
+    save("main", rule_that_names(attribute, "core"))
+    if attribute == "nas.name":
+        do(nases.delete_nas, reference="core")
+    else:
+        do(identities.delete_source, name="core")
+    for ask in (policies.publish_policy, lambda *a, **given: policies.roll_back_policy(*a, **given, number=1)):
+        with pytest.raises(InvalidPolicy, match=f"unknown {what} 'core'"):
+            do(ask, slug="main")
+    assert do(policies.require_by_slug, acting=False, slug="main").published_version == 2
+    # A policy with such a rule can still be simulated.
+    assert not do(policies.run_document_tests, acting=False, document=rule_that_names(attribute, "core"))
+    add(do, attribute, "core")
+    do(policies.roll_back_policy, slug="main", number=1)
+
+
+@_kinds
+def test_template_policy_may_name_missing_items(do, attribute, what, operation):
+    """All tenants of a template share its policy."""
+    for number, document in enumerate(
+        (rule_that_names(attribute, "core"), policy_of(), rule_that_names(attribute, "core")), 1
+    ):
+        do(apply_parts, wanted={"policy:office": document}, names={})
+        assert do(policies.require_by_slug, acting=False, slug="office").published_version == number

@@ -11,7 +11,6 @@ from nac.kit.clock import utc_now
 from nac.models import PolicyHits
 from nac.tenancy.tenants import service as tenants
 from tests.factories.rows import make_row
-from tests.factories.tenancy import ACTOR
 from tests.policies.documents import ADMITTED, PLACES_OF_BAD, bad, good, group_rule
 
 PRINTER = {"method": "mab", "endpoint.group": ["printers"]}
@@ -53,25 +52,20 @@ def test_validate_checks_names_of_the_chosen_tenant(policy_command):
     assert {mistake["place"] for mistake in json.loads(refused.stdout)["mistakes"]} == PLACES_OF_BAD
 
 
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [(b"\xff\xfe\xfa", "UTF-8"), (b'{"rules": {}, "fallback": 5, "tests": "x", "x": 1}', "4 mistakes")],
-)
-def test_invalid_files_are_rejected_by_every_command(policy_command, file_of, content, told):
+def test_invalid_files_are_rejected_by_every_command(policy_command, file_of):
     policy_command("save", "-", "-s", "main", document=good())
     policy_command("publish")
-    path, request = file_of(content), file_of(PRINTER, "request.json")
-    for arguments in (
-        ("validate", path),
-        ("check", path),
-        ("save", path),
-        ("test", "--file", path),
-        ("simulate", "--draft", path, "--request", request),
-        ("replay", "--draft", path, "--days", "1"),
-    ):
-        result = policy_command(*arguments)
-        assert (result.exit_code, result.stdout) == (2, ""), arguments
-        assert told in result.stderr
+    request = file_of(PRINTER, "request.json")
+    wrong = file_of(b'{"rules": {}, "fallback": 5, "tests": "x", "x": 1}', "wrong.json")
+    for path, told in ((file_of(b"\xff\xfe\xfa"), "UTF-8"), (wrong, "4 mistakes")):
+        for arguments in (
+            *(("validate", path), ("check", path), ("save", path), ("test", "--file", path)),
+            ("simulate", "--draft", path, "--request", request),
+            ("replay", "--draft", path, "--days", "1"),
+        ):
+            result = policy_command(*arguments)
+            assert (result.exit_code, result.stdout) == (2, ""), arguments
+            assert told in result.stderr
     assert [row["published_version"] for row in json.loads(policy_command("list", "--json").output)] == [1]
 
 
@@ -84,10 +78,7 @@ def test_tests_of_a_file_or_the_newest_version_are_run(policy_command, file_of):
     assert failed.exit_code == 1
     assert failed.output.startswith("tests[0] 't': vlan: expected 20, got 21. Rule 'By group' (r) matched: ")
     row = json.loads(policy_command("test", "--file", file_of(failing), "--json").output)
-    assert (row["passed"], row["tests"][0]["unmet"]) == (
-        False,
-        [{"what": "vlan", "expected": "20", "came": "21"}],
-    )
+    assert (row["passed"], row["tests"][0]["unmet"]) == (False, [{"what": "vlan", "expected": "20", "came": "21"}])
     assert row["tests"][0]["decision"]["rule"] == "r"
 
 
@@ -164,10 +155,10 @@ def test_replay_prints_differences_and_exits_as_requested(policy_command, record
     assert policy_command("replay", "--days", "7", "--version", "9").exit_code == 2
 
 
-def test_publish_requires_the_digest_from_replay(policy_command, record, publish, as_tenant):
+def test_publish_requires_the_digest_from_replay(policy_command, record, publish, do):
     publish(good())
     record()
-    as_tenant(tenants.update_replay_days, actor=ACTOR, days=7)
+    do(tenants.update_replay_days, days=7)
     policy_command("save", "-", document=good("30"))
     refused = policy_command("publish", "--json")
     assert refused.exit_code == 1
@@ -245,12 +236,11 @@ def test_recorded_decision_is_simulated_with_its_request(policy_command, publish
     assert row["request"] == {"method": ["mab"], "endpoint.known": [True], "endpoint.group": ["phones"]}
 
 
-@pytest.mark.parametrize("reference", ["1-1", "nonsense", "9999999999999999-999999999999999999"])
-def test_unknown_decision_is_rejected(policy_command, publish, reference):
+def test_unknown_decision_is_rejected(policy_command, publish):
     publish(good())
-    refused = policy_command("simulate", "--decision", reference)
-    assert refused.exit_code == 2
-    assert "Unknown decision" in refused.stderr
+    for reference in ("1-1", "nonsense", "9999999999999999-999999999999999999"):
+        refused = policy_command("simulate", "--decision", reference)
+        assert (refused.exit_code, "Unknown decision" in refused.stderr) == (2, True)
 
 
 def test_request_and_decision_exclude_each_other(policy_command, file_of):

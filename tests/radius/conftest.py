@@ -9,7 +9,6 @@ import pytest
 
 from loadtest.micro import radius_module
 from nac.cellformat.methods import METHODS
-from nac.cellformat.replica.store import ReplicaWriter
 from tests.radius.standalone import Plan, StandaloneCell, running_cell
 
 # Log lines of the module in this process. This list is set up before the tests import the module.
@@ -25,22 +24,16 @@ def standalone_cell() -> Iterator[StandaloneCell]:
 
 @pytest.fixture
 def cell(standalone_cell: StandaloneCell) -> Iterator[StandaloneCell]:
-    """The cell of the test session, with an empty journal. radiusd must survive every test."""
+    """The cell of the test session, with an empty journal and its original data. radiusd must survive every test."""
     standalone_cell.forget_records()
     yield standalone_cell
     assert standalone_cell.is_alive(), standalone_cell.log()
+    if standalone_cell.is_changed:
+        standalone_cell.restore_replica()
 
 
 @pytest.fixture
-def replica(cell: StandaloneCell) -> Iterator[ReplicaWriter]:
-    """Function that changes the cell's data. All data is restored after the test."""
-    yield cell.replica
-    cell.restore_replica()
-
-
-@pytest.fixture
-def everything_offered(cell: StandaloneCell, replica: ReplicaWriter) -> None:
+def everything_offered(cell: StandaloneCell) -> None:
     """Both tenants enable every authentication method."""
-    with replica.begin() as batch:
-        for tenant in cell.tenants.values():
-            batch.put_slot(tenant.slot, tenant.slot_record(methods=METHODS))
+    for tenant in cell.tenants.values():
+        cell.set_slot(tenant, methods=METHODS)

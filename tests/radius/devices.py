@@ -7,8 +7,12 @@ from nac.kit.radius_packet import CALLING_STATION_ID, encode_attribute
 from tests.radius.nas import Nas
 from tests.radius.supplicant import new_mac
 from tests.radius.tenants import ClientFiles, Tenant
+from tests.radius.tunnel import Tunnel
 
 VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
+# Requests until radiusd sends its certificate: the identity and the ClientHello. The chain of two P-256 certificates
+# fits into one packet of 1,300 octets.
+UNTIL_OUR_CERTIFICATE = 2
 
 
 class Device:
@@ -25,6 +29,10 @@ class Device:
     def change_certificate(self, client: ClientFiles) -> None:
         """Present another certificate from now on, and keep the resumable session."""
         self._context.load_cert_chain(client.chain_file, client.key_file)
+
+    def resume_in_tunnel(self, tenant: Tenant, kind: int, *, mac: str = "") -> Tunnel:
+        """A tunnel that presents the TLS session of the last visit."""
+        return Tunnel(tenant, kind, mac=mac, context=self._context, session=self._supplicant.session)
 
     def abandon(self, tenant: Tenant, *, rounds: int) -> None:
         """Begin a conversation and stop after `rounds` requests."""

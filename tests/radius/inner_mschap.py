@@ -2,8 +2,9 @@
 
 import os
 
-from nac.kit.radius_packet import ACCESS_CHALLENGE
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_CHALLENGE, ACCESS_REJECT
 from tests.radius import mschap
+from tests.radius.tenants import PASSWORD
 from tests.radius.tunnel import EAP_AVP, IDENTITY, MSCHAPV2, PEAP, RESPONSE, TTLS, Tunnel, avp, eap
 
 
@@ -21,6 +22,29 @@ def open_mschap(tenant, kind, *, name="anna", mac=""):
         tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, name.encode())))
     assert tunnel.code == ACCESS_CHALLENGE
     return tunnel
+
+
+def open_verified(tenant, kind):
+    """Open a tunnel and send anna's correct password. The conversation is one packet before the Access-Accept."""
+    tunnel = open_mschap(tenant, kind)
+    say_eap(tunnel, kind, mschap_answer(tunnel, "anna", PASSWORD))
+    assert b"S=" in tunnel.heard
+    if kind == PEAP:
+        say_eap(tunnel, kind, eap(RESPONSE, 0, MSCHAPV2, b"\x03"))
+        assert result_tlv(tunnel)
+    assert tunnel.code == ACCESS_CHALLENGE
+    return tunnel
+
+
+def finish(tunnel):
+    """Continue with empty packets or the server's result until the final response, and return its code.
+
+    radiusd ends a conversation after 50 round trips.
+    """
+    while tunnel.code == ACCESS_CHALLENGE:
+        tunnel.say(result_tlv(tunnel))
+    assert tunnel.code in (ACCESS_ACCEPT, ACCESS_REJECT)
+    return tunnel.code
 
 
 def say_eap(tunnel, kind, packet):

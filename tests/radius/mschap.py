@@ -8,19 +8,19 @@ from Crypto.Cipher import DES
 from nac.kit.passwords import compute_nt_hash
 
 
-def attributes_v2(name: str, password: str, *, identifier: int = 7, spoken: str | None = None) -> tuple[str, str, str]:
-    """Name and attributes of MS-CHAPv2 (RFC 2548 2.3.2). `spoken` is the name in the computation."""
+def attributes_v2(name: str, password: str, *, identifier: int = 7, spoken: str = "") -> tuple[str, str]:
+    """Attributes of MS-CHAPv2 (RFC 2548 2.3.2). `spoken` is the name in the computation."""
     challenge, peer = os.urandom(16), os.urandom(16)
     answer = response_v2(challenge, peer, spoken or name, password)
     value = bytes((identifier, 0)) + peer + bytes(8) + answer
-    return name, f"MS-CHAP-Challenge=0x{challenge.hex()}", f"MS-CHAP2-Response=0x{value.hex()}"
+    return f"MS-CHAP-Challenge=0x{challenge.hex()}", f"MS-CHAP2-Response=0x{value.hex()}"
 
 
-def attributes_v1(name: str, password: str, *, identifier: int = 7) -> tuple[str, str, str]:
-    """Name and attributes of MS-CHAPv1 (RFC 2548 2.1.3), which Admit rejects."""
+def attributes_v1(password: str, *, identifier: int = 7) -> tuple[str, str]:
+    """Attributes of MS-CHAPv1 (RFC 2548 2.1.3), which Admit rejects."""
     challenge = os.urandom(8)
     value = bytes((identifier, 1)) + bytes(24) + _response_v1(challenge, password)
-    return name, f"MS-CHAP-Challenge=0x{challenge.hex()}", f"MS-CHAP-Response=0x{value.hex()}"
+    return f"MS-CHAP-Challenge=0x{challenge.hex()}", f"MS-CHAP-Response=0x{value.hex()}"
 
 
 def response_v2(challenge: bytes, peer_challenge: bytes, name: str, password: str) -> bytes:

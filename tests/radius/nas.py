@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from loadtest.eap_tls_client import EapTls
 from nac.kit import radius_packet as packet
+from tests.radius import mschap
 from tests.radius.standalone import LOOPBACK, journals
-from tests.radius.tenants import Tenant
+from tests.radius.supplicant import new_mac
+from tests.radius.tenants import PRINTER, Tenant
 
 # Longest wait for a response on a busy machine, and the wait that proves silence.
 PATIENCE_SECONDS = 5.0
@@ -46,17 +48,8 @@ def radclient(
     """
     number = port or (tenant.auth_port if command in ("auth", "status") else tenant.acct_port)
     patience = SILENCE_SECONDS if silence else PATIENCE_SECONDS
-    words = [
-        "radclient",
-        "-x",
-        "-r",
-        "1",
-        "-t",
-        str(patience),
-        f"{LOOPBACK}:{number}",
-        command,
-        secret or tenant.secret,
-    ]
+    options = ["-x", "-r", "1", "-t", str(patience)]
+    words = ["radclient", *options, f"{LOOPBACK}:{number}", command, secret or tenant.secret]
     for _ in range(_TRIES):
         marks = [journal.mark() for journal in journals]
         done = subprocess.run(
@@ -77,6 +70,28 @@ def radclient(
     pairs = re.findall(r"^\t(\S+) = (.*)$", received[2], re.MULTILINE)
     attributes = {name: value.strip('"') for name, value in pairs if name != "Class"}
     return Reply(received[1], attributes, done.stdout, tuple(value for name, value in pairs if name == "Class"))
+
+
+def plain_login(
+    tenant: Tenant, method: str, name: str, password: str, *lines: str, station: str = "", spoken: str = ""
+) -> Reply:
+    """Log in without EAP, by default from a new station.
+
+    An empty password of PAP is omitted. `spoken` is the name in the computation of MS-CHAPv2.
+    """
+    match method:
+        case "pap":
+            credentials = (f"User-Password={quoted(password)}",) if password else ()
+        case "chap":
+            credentials = (f"CHAP-Password={quoted(password)}",)
+        case "mschapv2":
+            credentials = mschap.attributes_v2(name, password, spoken=spoken)
+    station_line = f'Calling-Station-Id="{station or new_mac()}"'
+    return radclient(tenant, f"User-Name={quoted(name)}", *credentials, station_line, *lines)
+
+
+def quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 @dataclass(frozen=True)
@@ -150,15 +165,33 @@ def without_signature(signed: bytes) -> bytes:
     return signed[:2] + (len(signed) - 18).to_bytes(2) + signed[4:20] + signed[38:]
 
 
-def mab(mac: str, *, password: bool = True) -> tuple[bytes, bytes | None]:
+def mab(mac: str) -> tuple[bytes, bytes]:
     """Attributes and password of a MAC authentication by PAP."""
-    attributes = (
-        packet.encode_attribute(packet.USER_NAME, mac)
-        + packet.encode_attribute(packet.CALLING_STATION_ID, mac)
-        + packet.encode_attribute(packet.NAS_IDENTIFIER, "switch-1")
-        + packet.encode_attribute(packet.SERVICE_TYPE, 10)
-    )
-    return attributes, mac.encode() if password else None
+    return named(mac, mac, (packet.NAS_IDENTIFIER, "switch-1"), (packet.SERVICE_TYPE, 10)), mac.encode()
+
+
+def ask_mab(tenant: Tenant, mac: str = PRINTER) -> int:
+    """The code of the response to a MAC authentication."""
+    attributes, password = mab(mac)
+    return Nas(tenant).ask(attributes, password=password)[0]
+
+
+def log_in(
+    tenant: Tenant,
+    name: str | bytes,
+    password: str,
+    *more: tuple[int, bytes | str | int],
+    station: str | None = "",
+    seconds: float = PATIENCE_SECONDS,
+) -> int:
+    """The code of the response to a login by PAP, by default from a new station. With None, the station is omitted."""
+    attributes = named(name, new_mac() if station == "" else station or "", *more)
+    return Nas(tenant).ask(attributes, password=password.encode(), seconds=seconds)[0]
+
+
+def named(name: str | bytes, station: str | bytes = "", *more: tuple[int, bytes | str | int]) -> bytes:
+    """User-Name, Calling-Station-Id (unless it is empty), and more attributes."""
+    return joined([(packet.USER_NAME, name), *([(packet.CALLING_STATION_ID, station)] if station else ()), *more])
 
 
 def joined(attributes: Iterable[tuple[int, bytes | str | int]]) -> bytes:

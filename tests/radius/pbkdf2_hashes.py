@@ -3,10 +3,12 @@
 import hashlib
 import os
 from base64 import b64encode
+from functools import cache
 
 _ITERATIONS = 10_000
 
 
+@cache
 def earlier_hash(password: str) -> str:
     """The hash of a password in rlm_pap's PBKDF2-Password format (RFC 8018 5.2)."""
     salt = os.urandom(16)

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
+from cryptography import x509
 
 from nac.cellformat.journal.reader import JournalReader, SegmentPosition
 from nac.cellformat.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
 from nac.cellformat.methods import DEFAULT_TLS_VERSIONS
-from nac.cellformat.replica.store import ReplicaWriter
+from nac.cellformat.replica.records import CertificateRecord, UserRecord
+from nac.cellformat.replica.store import ReplicaWriter, WriteBatch
+from nac.kit.passwords import hash_password
 from nac.kit.secrets import MasterKeyFile, Sealer
 from radius.agent.paths import CellPaths
 from radius.agent.radiusd import probe, process
@@ -30,7 +33,8 @@ from radius.agent.radiusd.generation import verifier_secret
 from radius.agent.radiusd.tls_material import TenantMaterial, TlsMaterialStore
 from radius.module.settings import ModuleSettings
 from tests.ports import free_row
-from tests.radius.tenants import Authorities, Tenant, der
+from tests.radius.pbkdf2_hashes import earlier_hash
+from tests.radius.tenants import PASSWORD, Authorities, ClientFiles, Tenant, der
 
 LOOPBACK = "127.0.0.1"
 # A NAS that may omit Message-Authenticator, and a NAS with its own secret.
@@ -89,6 +93,7 @@ class StandaloneCell:
     running: process.RunningRadiusd
     auth: JournalTail
     acct: JournalTail
+    is_changed: bool = False
 
     @property
     def alpha(self) -> Tenant:
@@ -102,8 +107,64 @@ class StandaloneCell:
         self.auth.forget()
         self.acct.forget()
 
+    @contextmanager
+    def changes(self) -> Iterator[WriteBatch]:
+        """Change data in one transaction. The fixture `cell` restores the data after the test."""
+        self.is_changed = True
+        with self.replica.begin() as batch:
+            yield batch
+
+    def set_slot(self, tenant: Tenant | None = None, **settings: object) -> None:
+        """Change settings of a tenant. By default the tenant is alpha."""
+        tenant = tenant or self.alpha
+        with self.changes() as batch:
+            batch.put_slot(tenant.slot, tenant.slot_record(**settings))
+
+    def set_policy(self, document: object, *, version: int = 8) -> None:
+        """Change the policy of alpha's site."""
+        with self.changes() as batch:
+            batch.put_policy(self.alpha.number, self.alpha.policy_record(document, version=version))
+
+    def put_certificate(self, client: ClientFiles, **changes: object) -> None:
+        """Register a certificate of alpha, by default valid and for devices."""
+        record = CertificateRecord("", "valid", "eap-client-device", client.name, "")
+        with self.changes() as batch:
+            batch.put_certificate(self.alpha.number, client.serial, msgspec.structs.replace(record, **changes))
+
+    def put_user(self, name: str, password: str = PASSWORD, **changes: object) -> None:
+        """Write a user of alpha's group staff, who may use CHAP. The hash has the format of an earlier version."""
+        sealed = self.sealer.seal(password.encode(), "user:0")
+        record = UserRecord("0", name, False, ("staff",), earlier_hash(password), sealed, 0)
+        with self.changes() as batch:
+            batch.put_user(self.alpha.number, msgspec.structs.replace(record, **changes))
+
+    def put_argon2_user(self, name: str, password: str, **changes: object) -> None:
+        self.put_user(name, **{"password_hash": hash_password(password), "sealed_password": b""} | changes)
+
+    def trust_in_openssl(self, *more: x509.Certificate) -> None:
+        """Change alpha's trust directory as the agent does: to its own authorities and `more`."""
+        trusted = [der(each) for each in (*self.alpha.authorities.certificates, *more)]
+        material = TenantMaterial(self.alpha.slot, trusted, self.alpha.server.serial, lambda: self.alpha.server)
+        TlsMaterialStore(self.paths).place(material)
+
+    @contextmanager
+    def session_storage_missing(self) -> Iterator[None]:
+        """Make it impossible to store TLS sessions of alpha."""
+        folder = self.paths.sessions / f"slot-{self.alpha.slot}"
+        away = folder.rename(folder.with_name("away"))
+        try:
+            yield
+        finally:
+            away.rename(folder)
+
+    def restart_radiusd(self) -> None:
+        process.stop(self.running)
+        self.running = process.start(self.running.config_directory, self.paths.radiusd_log)
+        assert probe.is_serving(LOOPBACK, self.config.status_port, STATUS_SECRET, seconds=20), self.log()
+
     def restore_replica(self) -> None:
         """Restore all records of the start, in one transaction."""
+        self.is_changed = False
         with self.replica.begin() as batch:
             batch.clear()
             for tenant in self.tenants.values():
@@ -231,14 +292,9 @@ def _config(
         slots.append(SlotConfig(number, ports[2 * number], ports[2 * number + 1], FREE_SLOT_SECRET, placeholder))
     baked: dict[int, str] = {}
     for tenant in tenants.values():
-        materials.place(
-            TenantMaterial(
-                tenant.slot,
-                [der(certificate) for certificate in tenant.authorities.certificates],
-                tenant.server.serial,
-                lambda tenant=tenant: tenant.server,
-            )
-        )
+        trusted = [der(certificate) for certificate in tenant.authorities.certificates]
+        serial = tenant.server.serial
+        materials.place(TenantMaterial(tenant.slot, trusted, serial, lambda tenant=tenant: tenant.server))
         slots[tenant.slot] = replace(
             _tenant_slot(tenant, paths, placeholder),
             tls_versions=plan.tls_versions,

@@ -32,7 +32,8 @@ class EapolTestRun:
     """One run of eapol_test against a tenant's slot."""
 
     tenant: Tenant
-    network: Mapping[str, str]
+    # A network block, or a configuration file.
+    network: Mapping[str, str] | Path
     mac: str = field(default_factory=new_mac)
     # -N options: "32:s:switch-1".
     attributes: tuple[str, ...] = ()
@@ -43,12 +44,16 @@ class EapolTestRun:
     keys: bool = True
 
     def run(self) -> "EapolTestResult":
+        if isinstance(self.network, Path):
+            return self._run(str(self.network))
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
             file.write(network_block(self.network))
             file.flush()
-            done = subprocess.run(
-                self._command(file.name), capture_output=True, text=True, errors="replace", timeout=60, check=False
-            )
+            return self._run(file.name)
+
+    def _run(self, configuration: str) -> "EapolTestResult":
+        command = self._command(configuration)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False)
         return EapolTestResult(self.mac, done.returncode, done.stdout)
 
     def _command(self, configuration: str) -> list[str]:
@@ -147,12 +152,7 @@ def eap_tls(
 
 
 def eap_md5(tenant: Tenant, identity: str, password: str, *, mac: str, **options: object) -> EapolTestRun:
-    network = {
-        "key_mgmt": "IEEE8021X",
-        "eap": "MD5",
-        "identity": _quoted(identity),
-        "password": _quoted(password),
-    }
+    network = {"key_mgmt": "IEEE8021X", "eap": "MD5", "identity": _quoted(identity), "password": _quoted(password)}
     return EapolTestRun(tenant, network, mac, keys=False, **options)
 
 

@@ -10,7 +10,6 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from nac.cellformat.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
 from nac.cellformat.replica import keys
 from nac.cellformat.replica.records import (
     CertificateRecord,
@@ -34,6 +33,7 @@ from pki.names import San, parse_san, subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial
 from radius.agent.radiusd.tls_material import ServerCertificate
+from tests.engine.builders import compare, pinned, policy_of, rule
 from tests.radius.pbkdf2_hashes import earlier_hash
 from tests.radius.trusted_authorities import put_trusted
 
@@ -43,51 +43,18 @@ EXPIRED = "02a0c0000003"
 STOLEN = "02a0c0000004"
 PASSWORD = "correct horse"
 
-POLICY = {
-    "pinned_denies": [
-        {
-            "id": "stolen",
-            "name": "Stolen devices",
-            "when": {"attribute": "endpoint.group", "operator": "equals", "value": "stolen"},
-        }
-    ],
-    "rules": [
-        {
-            "id": "printers",
-            "name": "Printers",
-            "when": {
-                "all": [
-                    {"attribute": "method", "operator": "equals", "value": "mab"},
-                    {"attribute": "endpoint.group", "operator": "equals", "value": "printers"},
-                ]
-            },
-            "then": {
-                "verdict": "permit",
-                "vlan": "20",
-                "reply": [{"attribute": "Session-Timeout", "value": "3600"}],
-            },
-        },
-        {
-            "id": "machines",
-            "name": "Devices with a certificate",
-            "when": {"attribute": "method", "operator": "equals", "value": "eap-tls"},
-            "then": {"verdict": "permit", "vlan": "10"},
-        },
-        {
-            "id": "guests",
-            "name": "Guests stay out",
-            "when": {"attribute": "user.group", "operator": "equals", "value": "guests"},
-            "then": {"verdict": "deny"},
-        },
-        {
-            "id": "staff",
-            "name": "Staff by password",
-            "when": {"attribute": "user.group", "operator": "equals", "value": "staff"},
-            "then": {"verdict": "permit", "vlan": "30"},
-        },
-    ],
-    "fallback": {"verdict": "deny"},
-}
+POLICY = policy_of(
+    rule(
+        "printers",
+        {"all": [compare("method", "equals", "mab"), compare("endpoint.group", "equals", "printers")]},
+        {"verdict": "permit", "vlan": "20", "reply": [{"attribute": "Session-Timeout", "value": "3600"}]},
+    ),
+    rule("machines", compare("method", "equals", "eap-tls"), {"verdict": "permit", "vlan": "10"}),
+    rule("guests", compare("user.group", "equals", "guests"), {"verdict": "deny"}),
+    rule("staff", compare("user.group", "equals", "staff"), {"verdict": "permit", "vlan": "30"}),
+    pinned_denies=[pinned("stolen", compare("endpoint.group", "equals", "stolen"))],
+    fallback={"verdict": "deny"},
+)
 
 
 @dataclass(frozen=True)
@@ -224,36 +191,22 @@ class Tenant:
     nas_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     user_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
-    def slot_record(
-        self,
-        *,
-        status: str = "active",
-        failure_limit: int = 200,
-        window_seconds: int = 60,
-        methods: tuple[str, ...] = DEFAULT_METHODS,
-        tls_versions: tuple[str, ...] = DEFAULT_TLS_VERSIONS,
-        own_authorities_only: bool = True,
-        status_required: bool = False,
-        password_failure_limit: int = 10_000,
-        password_window_seconds: int = 60,
-    ) -> SlotRecord:
-        return SlotRecord(
+    def slot_record(self, **settings: object) -> SlotRecord:
+        record = SlotRecord(
             self.number,
             self.tenant_id,
             self.slug,
-            status,
+            "active",
             self.site_id,
             self.server.serial,
-            failure_limit,
-            window_seconds,
-            methods,
-            tls_versions,
-            own_authorities_only,
-            status_required,
-            self.slug.encode(),
-            password_failure_limit=password_failure_limit,
-            password_failure_window_seconds=password_window_seconds,
+            failure_limit=200,
+            failure_window_seconds=60,
+            own_authorities_only=True,
+            cui_key=self.slug.encode(),
+            password_failure_limit=10_000,
+            password_failure_window_seconds=60,
         )
+        return msgspec.structs.replace(record, **settings)
 
     def policy_record(self, document: object = POLICY, *, version: int = 7) -> PolicyRecord:
         return PolicyRecord(self.policy_id, "Office", version, json.dumps(document).encode())
@@ -271,11 +224,9 @@ class Tenant:
         self._fill_users(batch, sealer)
         for name, client in self.clients.items():
             if name != "unknown":
-                batch.put_certificate(self.number, client.serial, self.certificate_record(name))
-
-    def certificate_record(self, name: str, *, status: str = "") -> CertificateRecord:
-        usual, reason = _STATUS.get(name, ("valid", ""))
-        return CertificateRecord(str(uuid.uuid4()), status or usual, "eap-client-device", name, reason)
+                status, reason = _STATUS.get(name, ("valid", ""))
+                record = CertificateRecord(str(uuid.uuid4()), status, "eap-client-device", name, reason)
+                batch.put_certificate(self.number, client.serial, record)
 
     def _fill_endpoints(self, batch: WriteBatch) -> None:
         yesterday = int((self.authorities.now - timedelta(days=1)).timestamp())

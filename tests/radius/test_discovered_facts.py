@@ -1,40 +1,40 @@
 """Discovered facts about a device apply with or without approval. Only approval makes the device known."""
 
 import itertools
-import json
 
 import pytest
 
-from nac.cellformat.replica.records import EndpointRecord, PolicyRecord
-from nac.kit.radius_packet import CALLING_STATION_ID, USER_NAME, encode_attribute
-from tests.radius.nas import Nas
+from nac.cellformat.replica.records import EndpointRecord
+from tests.engine.builders import compare, policy_of, rule
+from tests.radius.nas import Nas, log_in, named
 from tests.radius.tenants import PASSWORD
-from tests.radius.users import put_user
 
 _numbers = itertools.count(1)
 BROTHER = "Brother industries, LTD."
 FOUND = {"vendor": BROTHER, "profile": "printer", "confidence": 72, "os": "linux", "first_seen": 99}
 
 
-def rule(attribute, value, operator="equals"):
-    return {"attribute": attribute, "operator": operator, "value": value}
+def permit_if(cell, when):
+    """Admit by this condition at both tenants."""
+    with cell.changes() as batch:
+        for tenant in cell.tenants.values():
+            policy = tenant.policy_record(policy_of(rule("r", when)), version=1000 + next(_numbers))
+            batch.put_policy(tenant.number, policy)
 
 
 @pytest.fixture
-def ask(cell, replica):
+def ask(cell):
     """Function that returns the decision about a device with this record. The policy has one condition."""
 
-    def ask(when, *, status="discovered", groups=(), valid_until=0, at=None, **known):
+    def ask(when, *, status="discovered", groups=(), valid_until=0, at=None, sessions=None, **known):
         mac = f"001ba9{next(_numbers):06x}"
-        document = {"rules": [{"id": "r", "name": "r", "when": when, "then": {"verdict": "permit"}}]}
+        permit_if(cell, when)
         record = EndpointRecord("e", "Name", status, groups, valid_until, {}, **{**FOUND, **known})
-        with replica.begin() as batch:
-            for tenant in cell.tenants.values():
-                policy = PolicyRecord(tenant.policy_id, "p", 1000 + next(_numbers), json.dumps(document).encode())
-                batch.put_policy(tenant.number, policy)
+        with cell.changes() as batch:
             batch.put_endpoint(cell.alpha.number, mac, record)
-        attributes = encode_attribute(USER_NAME, mac) + encode_attribute(CALLING_STATION_ID, mac)
-        Nas(at or cell.alpha).ask(attributes, password=mac.encode())
+            for key, count in (sessions or {}).items():
+                batch.put_session_count(cell.alpha.number, f"{key}{mac}", count)
+        Nas(at or cell.alpha).ask(named(mac, mac), password=mac.encode())
         return cell.decision(mac=mac)
 
     return ask
@@ -44,14 +44,14 @@ def ask(cell, replica):
 @pytest.mark.parametrize(
     ("when", "permitted"),
     [
-        (rule("endpoint.vendor", "Brother", "starts_with"), True),
-        (rule("endpoint.vendor", "Axis", "starts_with"), False),
-        (rule("endpoint.profile", "printer"), True),
-        (rule("endpoint.profile", "camera"), False),
-        (rule("endpoint.profile.confidence", 71, "greater_than"), True),
-        (rule("endpoint.profile.confidence", 72, "greater_than"), False),
-        (rule("endpoint.os", "linux"), True),
-        (rule("endpoint.first_seen_age", 365, "greater_than"), True),
+        (compare("endpoint.vendor", "starts_with", "Brother"), True),
+        (compare("endpoint.vendor", "starts_with", "Axis"), False),
+        (compare("endpoint.profile", "equals", "printer"), True),
+        (compare("endpoint.profile", "equals", "camera"), False),
+        (compare("endpoint.profile.confidence", "greater_than", 71), True),
+        (compare("endpoint.profile.confidence", "greater_than", 72), False),
+        (compare("endpoint.os", "equals", "linux"), True),
+        (compare("endpoint.first_seen_age", "greater_than", 365), True),
     ],
 )
 def test_vendor_profile_and_system_apply_without_approval(ask, status, when, permitted):
@@ -68,7 +68,9 @@ def test_vendor_profile_and_system_apply_without_approval(ask, status, when, per
     ],
 )
 def test_only_approval_makes_a_device_known(ask, status, valid_until, known, reason):
-    decision = ask(rule("endpoint.known", True), status=status, valid_until=valid_until, groups=("printers",))
+    decision = ask(
+        compare("endpoint.known", "equals", True), status=status, valid_until=valid_until, groups=("printers",)
+    )
     assert (decision.permitted, decision.reason) == (known, reason)
     assert decision.facts["endpoint.known"] == (known,)
     assert ("endpoint.name" in decision.facts) == known
@@ -80,24 +82,24 @@ def test_only_approval_makes_a_device_known(ask, status, valid_until, known, rea
 )
 def test_only_rule_groups_apply_without_approval(ask, status, valid_until, groups):
     members = {"groups": ("chosen",), "rule_groups": ("ruled",)}
-    decision = ask(rule("endpoint.group", "ruled"), status=status, valid_until=valid_until, **members)
+    decision = ask(compare("endpoint.group", "equals", "ruled"), status=status, valid_until=valid_until, **members)
     assert decision.permitted
     assert sorted(decision.facts["endpoint.group"]) == groups
 
 
 @pytest.mark.parametrize(("until", "permitted"), [(0, True), (4_000_000_000, True), (1, False)])
 def test_posture_applies_until_it_is_stale(ask, until, permitted):
-    decision = ask(rule("mdm.owner", "Anna"), status="active", posture={"mdm.owner": ("Anna", until)})
+    decision = ask(compare("mdm.owner", "equals", "Anna"), status="active", posture={"mdm.owner": ("Anna", until)})
     assert decision.permitted == permitted
 
 
 def test_facts_are_loaded_only_if_the_policy_uses_them(ask):
-    facts = ask(rule("endpoint.vendor", BROTHER), posture={"mdm.owner": ("Anna", 0)}).facts
+    facts = ask(compare("endpoint.vendor", "equals", BROTHER), posture={"mdm.owner": ("Anna", 0)}).facts
     assert {name for name in facts if name.startswith(("endpoint.", "mdm."))} == {"endpoint.known", "endpoint.vendor"}
 
 
 def test_device_of_one_tenant_is_unknown_at_another(ask, cell):
-    decision = ask(rule("endpoint.vendor", BROTHER), at=cell.bravo)
+    decision = ask(compare("endpoint.vendor", "equals", BROTHER), at=cell.bravo)
     assert (decision.tenant_id, decision.permitted) == (cell.bravo.tenant_id, False)
 
 
@@ -106,44 +108,26 @@ def test_device_of_one_tenant_is_unknown_at_another(ask, cell):
     # Without live sessions the count exists and is 0.
     [(0, True), (2, True), (3, False)],
 )
-def test_live_sessions_of_the_device_apply(ask, cell, replica, live, permitted):
-    mac = f"001ba9{next(_numbers) + 1:06x}"
-    if live:
-        with replica.begin() as batch:
-            batch.put_session_count(cell.alpha.number, f"m{mac}", live)
-    decision = ask(rule("session.count.endpoint", 3, "less_than"))
-    assert (decision.mac, decision.permitted) == (mac, permitted)
+def test_live_sessions_of_the_device_apply(ask, live, permitted):
+    decision = ask(compare("session.count.endpoint", "less_than", 3), sessions={"m": live} if live else {})
+    assert decision.permitted == permitted
     assert decision.facts["session.count.endpoint"] == (live,)
 
 
-def test_mac_address_name_has_no_user_sessions(ask, cell, replica):
-    mac = f"001ba9{next(_numbers) + 1:06x}"
-    with replica.begin() as batch:
-        batch.put_session_count(cell.alpha.number, f"u{mac}", 5)
-    decision = ask({"not": rule("session.count.user", 3, "at_least")})
-    assert (decision.mac, decision.permitted) == (mac, True)
+def test_mac_address_name_has_no_user_sessions(ask):
+    decision = ask({"not": compare("session.count.user", "at_least", 3)}, sessions={"u": 5})
+    assert decision.permitted
     assert "session.count.user" not in decision.facts
 
 
 @pytest.mark.parametrize(("live", "permitted"), [(2, True), (3, False)])
-def test_live_sessions_of_the_user_apply(cell, replica, live, permitted):
+def test_live_sessions_of_the_user_apply(cell, live, permitted):
     name = f"user-{next(_numbers)}"
-    document = {
-        "rules": [
-            {
-                "id": "r",
-                "name": "r",
-                "when": rule("session.count.user", 3, "less_than"),
-                "then": {"verdict": "permit"},
-            }
-        ]
-    }
-    with replica.begin() as batch:
-        put_user(batch, cell, name, PASSWORD)
+    cell.put_user(name)
+    permit_if(cell, compare("session.count.user", "less_than", 3))
+    with cell.changes() as batch:
         batch.put_session_count(cell.alpha.number, f"u{name}", live)
-        policy = PolicyRecord(cell.alpha.policy_id, "p", 1000 + next(_numbers), json.dumps(document).encode())
-        batch.put_policy(cell.alpha.number, policy)
     # User names that differ only in case are one user.
-    Nas(cell.alpha).ask(encode_attribute(USER_NAME, name.upper()), password=PASSWORD.encode())
+    log_in(cell.alpha, name.upper(), PASSWORD)
     decision = cell.decision(identity=name.upper())
     assert (decision.permitted, decision.facts["session.count.user"]) == (permitted, (live,))

@@ -10,34 +10,18 @@ from nac.kit.radius_packet import (
     ACCESS_ACCEPT,
     ACCESS_CHALLENGE,
     ACCESS_REJECT,
-    CALLING_STATION_ID,
+    EAP_MESSAGE,
     NAS_IDENTIFIER,
     STATE,
-    USER_NAME,
     encode_attribute,
-    encode_eap_message,
     parse_attributes,
 )
 from tests.radius.devices import VERSIONS, Device
-from tests.radius.inner_mschap import mschap_answer, open_mschap, result_tlv, say_eap
-from tests.radius.nas import Nas
+from tests.radius.inner_mschap import finish, open_verified
+from tests.radius.nas import Nas, log_in, named
 from tests.radius.supplicant import new_mac
 from tests.radius.tenants import PASSWORD, PRINTER
-from tests.radius.tunnel import (
-    EAP_AVP,
-    IDENTITY,
-    MD5,
-    MSCHAPV2,
-    NAK,
-    PEAP,
-    RESPONSE,
-    TLS,
-    TTLS,
-    Tunnel,
-    avp,
-    eap,
-    login,
-)
+from tests.radius.tunnel import EAP_AVP, IDENTITY, MD5, NAK, PEAP, RESPONSE, TLS, TTLS, Tunnel, avp, eap, login
 
 both_versions = pytest.mark.parametrize("version", VERSIONS)
 tunnels = pytest.mark.parametrize("kind", [PEAP, TTLS])
@@ -59,18 +43,6 @@ def open_tls(tenant, client, version=ssl.TLSVersion.TLSv1_3, *, mac="", state=b"
     return tunnel
 
 
-def open_verified(tenant, kind):
-    """Open a tunnel and send anna's correct password. The conversation is one packet before the Access-Accept."""
-    tunnel = open_mschap(tenant, kind)
-    say_eap(tunnel, kind, mschap_answer(tunnel, "anna", PASSWORD))
-    assert b"S=" in tunnel.heard
-    if kind == PEAP:
-        say_eap(tunnel, kind, eap(RESPONSE, 0, MSCHAPV2, b"\x03"))
-        assert result_tlv(tunnel)
-    assert tunnel.code == ACCESS_CHALLENGE
-    return tunnel
-
-
 def open_named(tenant, kind):
     """Open a tunnel in which the device has sent the name anna and no password."""
     if kind == PEAP:
@@ -80,20 +52,11 @@ def open_named(tenant, kind):
     return tunnel
 
 
-def finish(tunnel):
-    for _ in range(6):
-        if tunnel.code != ACCESS_CHALLENGE:
-            break
-        tunnel.say(result_tlv(tunnel))
-    assert tunnel.code in (ACCESS_ACCEPT, ACCESS_REJECT)
-    return tunnel.code
-
-
 def resume_tls_session_in_tunnel(tenant, kind, state, *, mac=""):
     """Resume an EAP-TLS session in a tunnel that requires a password, with the State of another tunnel."""
     device = Device(tenant.clients["laptop"], ssl.TLSVersion.TLSv1_3)
     device.visit(tenant)
-    tunnel = Tunnel(tenant, kind, mac=mac, context=device._context, session=device._supplicant.session)
+    tunnel = device.resume_in_tunnel(tenant, kind, mac=mac)
     tunnel.state = state
     return tunnel.open()
 
@@ -116,11 +79,6 @@ def _hash_of(text):
     return value
 
 
-def others(cell, *macs):
-    """Decisions about all devices except those with these MAC addresses."""
-    return [record for record in cell.decisions() if record.mac not in macs]
-
-
 @both_versions
 def test_undisturbed_handshake_is_permitted(cell, version):
     tunnel = open_tls(cell.alpha, cell.alpha.clients["laptop"], version)
@@ -133,10 +91,7 @@ def test_revoked_certificate_after_a_good_handshake_is_rejected(cell, version):
     bad = open_tls(cell.alpha, cell.alpha.clients["revoked"], version, mac=good.mac, state=good.state)
     assert finish(bad) == ACCESS_REJECT
     record = cell.decision()
-    assert (record.reason, record.certificate_serial) == (
-        "certificate-revoked",
-        cell.alpha.clients["revoked"].serial,
-    )
+    assert (record.reason, record.certificate_serial) == ("certificate-revoked", cell.alpha.clients["revoked"].serial)
 
 
 @tunnels
@@ -183,38 +138,28 @@ def test_tunnel_name_is_not_used_by_eap_md5(cell, kind):
     assert (record.method, record.identity, record.reason) == ("mab", PRINTER, "wrong-mab-password")
 
 
-PLAIN = {
-    "pap": (encode_attribute(USER_NAME, "guest"), PASSWORD.encode()),
-    "mab": (encode_attribute(USER_NAME, "02a0c0ffffff"), b"02a0c0ffffff"),
-}
-
-
 @tunnels
-@pytest.mark.parametrize("plain", PLAIN)
-def test_tunnel_state_is_useless_in_a_plain_request(cell, kind, plain):
+@pytest.mark.parametrize(
+    ("name", "password"), [("guest", PASSWORD), ("02a0c0ffffff", "02a0c0ffffff")], ids=["pap", "mab"]
+)
+def test_tunnel_state_is_useless_in_a_plain_request(cell, kind, name, password):
     first = open_verified(cell.alpha, kind)
-    attributes, password = PLAIN[plain]
-    reply = Nas(cell.alpha).ask(
-        attributes + encode_attribute(CALLING_STATION_ID, "02-A0-C0-FF-FF-FF") + encode_attribute(STATE, first.state),
-        password=password,
-    )
-    assert reply[0] == ACCESS_REJECT
+    assert log_in(cell.alpha, name, password, (STATE, first.state), station="02-A0-C0-FF-FF-FF") == ACCESS_REJECT
     record = cell.decision()
-    assert record.identity == attributes_of_name(attributes)
-    assert record.permitted is False
+    assert (record.identity, record.permitted) == (name, False)
 
 
-def attributes_of_name(attributes):
-    return attributes[2 : attributes[1]].decode()
+def restart(tunnel, start):
+    """Send an EAP-Start with the State of the conversation. Returns the new State."""
+    reply = Nas(tunnel.tenant).ask(named(tunnel.outer, tunnel.mac, (EAP_MESSAGE, start), (STATE, tunnel.state)))
+    assert reply[0] == ACCESS_CHALLENGE
+    return dict(parse_attributes(reply))[STATE]
 
 
 @tunnels
 def test_eap_start_in_mid_conversation_forgets_the_password(cell, kind):
     first = open_verified(cell.alpha, kind)
-    named = encode_attribute(USER_NAME, "anonymous") + encode_attribute(CALLING_STATION_ID, first.mac)
-    reply = Nas(cell.alpha).ask(named + encode_attribute(79, b"") + encode_attribute(STATE, first.state))
-    assert reply[0] == ACCESS_CHALLENGE
-    state = dict(parse_attributes(reply))[STATE]
+    state = restart(first, b"")
     tunnel = resume_tls_session_in_tunnel(cell.alpha, kind, state, mac=first.mac)
     assert finish(tunnel) == ACCESS_REJECT
     assert cell.decisions(mac=first.mac, permitted=True) == []
@@ -223,10 +168,7 @@ def test_eap_start_in_mid_conversation_forgets_the_password(cell, kind):
 @pytest.mark.parametrize("start", [b"", b"\0\0"], ids=["empty", "two octets"])
 def test_eap_start_in_mid_conversation_begins_a_new_one(cell, start):
     good = open_tls(cell.alpha, cell.alpha.clients["laptop"])
-    named = encode_attribute(USER_NAME, "laptop") + encode_attribute(CALLING_STATION_ID, good.mac)
-    reply = Nas(cell.alpha).ask(named + encode_attribute(79, start) + encode_attribute(STATE, good.state))
-    assert reply[0] == ACCESS_CHALLENGE
-    state = dict(parse_attributes(reply))[STATE]
+    state = restart(good, start)
     again = open_tls(cell.alpha, cell.alpha.clients["laptop"], mac=good.mac, state=state)
     assert finish(again) == ACCESS_ACCEPT
 
@@ -254,26 +196,17 @@ class TestOtherPlace:
 
     def test_other_nas_cannot_continue(self, cell):
         tunnel = _last_packet_missing(cell, TLS)
-        named = encode_attribute(USER_NAME, tunnel.outer) + encode_attribute(CALLING_STATION_ID, tunnel.mac)
-        reply = Nas(cell.alpha).ask(
-            named
-            + encode_attribute(NAS_IDENTIFIER, "another")
-            + encode_eap_message(eap(RESPONSE, tunnel._identifier, TLS, b"\0"))
-            + encode_attribute(STATE, tunnel.state)
-        )
-        assert reply[0] == ACCESS_REJECT
+        tunnel.more = encode_attribute(NAS_IDENTIFIER, "another")
+        assert tunnel.say() == ACCESS_REJECT
         assert cell.decision().reason == "eap-failed"
 
-    def test_other_slot_cannot_continue(self, cell):
-        tunnel = _last_packet_missing(cell, TLS)
+    @pytest.mark.parametrize("kind", [TLS, TTLS, PEAP])
+    def test_other_slot_cannot_continue(self, cell, kind):
+        tunnel = _last_packet_missing(cell, kind)
         tunnel.state = state_at(tunnel.state, of=cell.alpha, at=cell.bravo)
         tunnel.tenant = cell.bravo
         assert finish(tunnel) == ACCESS_REJECT
         assert cell.decision().tenant_id == cell.bravo.tenant_id
-
-    def test_same_station_nas_and_slot_continue(self, cell):
-        tunnel = _last_packet_missing(cell, TLS)
-        assert finish(tunnel) == ACCESS_ACCEPT
 
 
 def _last_packet_missing(cell, kind):

@@ -1,14 +1,16 @@
 """EAP-TLS with eapol_test: permitted and rejected devices. Each reject has a reason and EAP-Failure."""
 
 import os
-import ssl
+from pathlib import Path
+from uuid import UUID
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from loadtest.eap_tls_client import EapTls, Supplicant
-from nac.cellformat.replica.records import CertificateRecord
+from nac.certificates.supplicants import linux
+from nac.certificates.supplicants.network import IdentityFiles, SupplicantNetwork
 from nac.kit.radius_packet import ACCESS_REJECT, CALLING_STATION_ID, encode_attribute
 from pki.bundles import certificates_pem
 from pki.issuance import issue_root
@@ -16,10 +18,12 @@ from pki.keys import generate_key, load_key
 from pki.names import subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial
-from tests.radius.devices import Device
+from tests.engine.builders import compare, pinned
+from tests.radius.devices import VERSIONS, Device
 from tests.radius.nas import Nas
-from tests.radius.supplicant import TLS_1_1, TLS_1_2, TLS_1_3, eap_tls, new_mac
-from tests.radius.tenants import Authorities
+from tests.radius.supplicant import TLS_1_1, TLS_1_2, TLS_1_3, EapolTestResult, EapolTestRun, eap_tls, new_mac
+from tests.radius.tenants import Authorities, Tenant
+from tests.radius.tunnel import anonymous_context
 
 both_versions = pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
 both_tenants = pytest.mark.parametrize("slug", ["alpha", "bravo"])
@@ -27,9 +31,7 @@ both_tenants = pytest.mark.parametrize("slug", ["alpha", "bravo"])
 
 def assert_refused(cell, seen, reason, *, method="eap-tls"):
     assert not seen.accepted
-    assert seen.codes[-1] == "Access-Reject"
-    assert seen.eap_failure
-    assert seen.vlans == []
+    assert (seen.codes[-1], seen.eap_failure, seen.vlans) == ("Access-Reject", True, [])
     record = cell.decision()
     assert (record.permitted, record.reason, record.method) == (False, reason, method)
     assert record.mac == seen.mac
@@ -80,64 +82,63 @@ def test_invalid_certificate_of_our_authority_is_rejected(cell, client, reason, 
 
 @both_versions
 @pytest.mark.parametrize("profile", ["radsec-nas", "eap-server", ""])
-def test_certificate_for_another_purpose_is_rejected(cell, replica, version, profile):
+def test_certificate_for_another_purpose_is_rejected(cell, version, profile):
     """A RadSec client certificate is from the tenant's authority and valid for clientAuth."""
     laptop = cell.alpha.clients["laptop"]
-    with replica.begin() as batch:
-        batch.put_certificate(cell.alpha.number, laptop.serial, CertificateRecord("", "valid", profile, "switch-1", ""))
+    cell.put_certificate(laptop, profile=profile)
     assert_refused(cell, eap_tls(cell.alpha, laptop, version).run(), "wrong-key-usage")
 
 
-@both_versions
-def test_certificate_of_an_unknown_authority_is_rejected(cell, tmp_path, version):
-    stranger = Authorities(tmp_path / "stranger", "Mallory").client("laptop")
-    assert_refused(cell, eap_tls(cell.alpha, stranger, version).run(), "unknown-ca")
-    assert cell.decision().detail.endswith("; issuer: /O=Mallory/CN=Mallory Root CA")
+def stranger(cell, folder):
+    """A certificate of an authority that nobody trusts."""
+    return Authorities(folder / "stranger", "Mallory").client("laptop")
 
 
-@both_versions
-def test_issuer_of_a_certificate_without_chain_is_named(cell, tmp_path, version):
-    authorities = Authorities(tmp_path / "stranger", "Mallory")
-    laptop = authorities.client("laptop")
-    alone = authorities.write_client(
-        "alone",
-        laptop.certificate,
-        load_key(laptop.key_file.read_bytes()),
-        chain=certificates_pem([laptop.certificate]),
-    )
-    assert_refused(cell, eap_tls(cell.alpha, alone, version).run(), "unknown-ca")
-    assert cell.decision().detail.endswith("; issuer: /O=Mallory/CN=Mallory Issuing CA")
+def stranger_without_chain(cell, folder):
+    laptop = stranger(cell, folder)
+    laptop.chain_file.write_bytes(certificates_pem([laptop.certificate]))
+    return laptop
 
 
-@both_versions
-def test_certificate_of_an_authority_with_our_name_is_rejected(cell, tmp_path, version):
-    forged = Authorities(tmp_path / "forged", "Alpha").client("laptop")
-    assert_refused(cell, eap_tls(cell.alpha, forged, version).run(), "unknown-ca")
+def forged(cell, folder):
+    """A certificate of an authority with the name of the tenant's authority."""
+    return Authorities(folder / "forged", "Alpha").client("laptop")
 
 
-@both_versions
-def test_self_signed_certificate_is_rejected(cell, version):
-    key = generate_key()
+def self_signed(cell, folder):
+    key, name = generate_key(), subject_name("laptop", organisation="Alpha")
     now = cell.alpha.authorities.now
-    name = subject_name("laptop", organisation="Alpha")
     certificate = issue_root(PROFILES["root"], key=key, subject=name, now=now, serial=random_serial())
-    client = cell.alpha.authorities.write_client(
-        "self-signed", certificate, key, chain=certificate.public_bytes(Encoding.PEM)
-    )
-    assert_refused(cell, eap_tls(cell.alpha, client, version).run(), "unknown-ca")
+    pem = certificate.public_bytes(Encoding.PEM)
+    return cell.alpha.authorities.write_client("self-signed", certificate, key, chain=pem)
 
 
-@both_versions
-def test_tampered_certificate_is_rejected(cell, version):
+def tampered(cell, folder):
+    """A certificate with another name under the original signature."""
     laptop = cell.alpha.clients["laptop"]
     encoded = bytearray(laptop.certificate.public_bytes(Encoding.DER))
-    # The certificate has another name under the original signature.
     place = encoded.rindex(b"laptop")
     encoded[place : place + 6] = b"server"
-    tampered = x509.load_der_x509_certificate(bytes(encoded))
     key = load_key(laptop.key_file.read_bytes())
-    seen = eap_tls(cell.alpha, cell.alpha.authorities.write_client("tampered", tampered, key), version).run()
-    assert_refused(cell, seen, "unknown-ca")
+    certificate = x509.load_der_x509_certificate(bytes(encoded))
+    return cell.alpha.authorities.write_client("tampered", certificate, key)
+
+
+@both_versions
+@pytest.mark.parametrize(
+    ("make", "issuer"),
+    [
+        (stranger, "/O=Mallory/CN=Mallory Root CA"),
+        (stranger_without_chain, "/O=Mallory/CN=Mallory Issuing CA"),
+        (forged, ""),
+        (self_signed, ""),
+        (tampered, ""),
+    ],
+)
+def test_certificate_of_an_unknown_authority_is_rejected(cell, tmp_path, version, make, issuer):
+    assert_refused(cell, eap_tls(cell.alpha, make(cell, tmp_path), version).run(), "unknown-ca")
+    if issuer:
+        assert cell.decision().detail.endswith(f"; issuer: {issuer}")
 
 
 @both_versions
@@ -147,12 +148,9 @@ def test_certificate_of_the_other_tenant_is_rejected(cell, slug, version):
     assert_refused(cell, eap_tls(tenant, other.clients["laptop"], version).run(), "wrong-tenant-ca")
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_device_without_a_certificate_is_rejected(cell, version):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    context.minimum_version = context.maximum_version = version
-    supplicant = Supplicant(context, "nobody", encode_attribute(CALLING_STATION_ID, new_mac()))
+    supplicant = Supplicant(anonymous_context(version), "nobody", encode_attribute(CALLING_STATION_ID, new_mac()))
     assert Nas(cell.alpha).converse(EapTls(None, supplicant, expected=ACCESS_REJECT)) == ""
     record = cell.decision()
     assert (record.permitted, record.reason, record.method) == (False, "no-certificate", "eap-tls")
@@ -194,28 +192,15 @@ def test_mac_address_as_identity_may_use_a_certificate(cell, slug, version):
 
 
 @both_versions
-def test_rule_denies_a_valid_certificate_with_eap_failure(cell, replica, version):
-    document = {
-        "pinned_denies": [
-            {
-                "id": "laptops",
-                "name": "No laptops",
-                "when": {"attribute": "certificate.common_name", "operator": "equals", "value": "laptop"},
-            }
-        ]
-    }
-    with replica.begin() as batch:
-        batch.put_policy(cell.alpha.number, cell.alpha.policy_record(document, version=8))
+def test_rule_denies_a_valid_certificate_with_eap_failure(cell, version):
+    cell.set_policy({"pinned_denies": [pinned("laptops", compare("certificate.common_name", "equals", "laptop"))]})
     record = assert_refused(cell, eap_tls(cell.alpha, cell.alpha.clients["laptop"], version).run(), "pinned-deny")
     assert (record.rule_id, record.policy_version) == ("laptops", 8)
 
 
 @pytest.mark.parametrize(
     ("version", "cipher"),
-    [
-        (ssl.TLSVersion.TLSv1_2, "ECDHE-ECDSA-AES128-GCM-SHA256"),
-        (ssl.TLSVersion.TLSv1_3, "TLS_AES_128_GCM_SHA256"),
-    ],
+    [(VERSIONS[0], "ECDHE-ECDSA-AES128-GCM-SHA256"), (VERSIONS[1], "TLS_AES_128_GCM_SHA256")],
 )
 def test_cell_prefers_the_cheapest_cipher(cell, version, cipher):
     """OpenSSL clients prefer AES-256."""
@@ -226,3 +211,46 @@ def test_radiusd_threads_have_batch_scheduling(cell):
     threads = [int(name) for name in os.listdir(f"/proc/{cell.running.pid}/task")]
     assert len(threads) > 1
     assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_BATCH}
+
+
+def try_export(
+    tenant: Tenant, folder: Path, *, ssid: str, server_name: str, trusted: Tenant | None = None
+) -> EapolTestResult:
+    """Run eapol_test with the exported file.
+
+    The file contains the roots of `tenant` and, as in a rollover, another root.
+    """
+    client, roots = tenant.clients["laptop"], folder / "ca.pem"
+    anchors = (trusted or tenant).authorities.root.certificate
+    network = SupplicantNetwork(
+        tenant_id=UUID(tenant.tenant_id),
+        organisation="Alpha",
+        ssid=ssid,
+        anchors=(anchors,),
+        server_names=("radius2.example", server_name),
+    )
+    roots.write_bytes(certificates_pem(network.anchors))
+    files = IdentityFiles(str(roots), str(client.chain_file), str(client.key_file))
+    configuration = folder / "wpa_supplicant.conf"
+    configuration.write_text(linux.render_wpa_supplicant(network, identity='lap"top', files=files))
+    return EapolTestRun(tenant, configuration).run()
+
+
+@pytest.mark.parametrize("ssid", ["", 'Off"ice', "Öffice"])
+def test_exported_configuration_is_parsed_and_connects(cell, tmp_path: Path, ssid: str):
+    seen = try_export(cell.alpha, tmp_path, ssid=ssid, server_name="radius.alpha.example")
+    assert seen.accepted, seen.output[-2000:]
+    # In the format of eapol_test's output.
+    assert 'lap\\"top' in seen.user_names
+    assert cell.decision().reason == "rule-permitted"
+
+
+def test_server_with_another_name_or_root_is_rejected(cell, tmp_path: Path):
+    other_name = try_export(cell.alpha, tmp_path, ssid="", server_name="radius.bravo.example")
+    assert not other_name.accepted
+    assert "Domain match 'radius2.example;radius.bravo.example' not found" in other_name.output
+    other_root = try_export(
+        cell.alpha, tmp_path, ssid="", server_name="radius.alpha.example", trusted=cell.tenants["bravo"]
+    )
+    assert not other_root.accepted
+    assert "unable to get local issuer certificate" in other_root.output or "self-signed" in other_root.output

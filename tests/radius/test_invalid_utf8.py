@@ -16,8 +16,9 @@ from nac.kit.radius_packet import (
     USER_NAME,
     encode_attribute,
 )
+from tests.engine.builders import compare, policy_of, rule
 from tests.radius.devices import VERSIONS, Device, is_resumed
-from tests.radius.nas import Nas, joined
+from tests.radius.nas import Nas, joined, log_in, named
 from tests.radius.supplicant import TLS_1_3, eap_tls, new_mac
 from tests.radius.tenants import PASSWORD, PRINTER
 from tests.radius.tunnel import Tunnel, login
@@ -29,6 +30,15 @@ BAD_STATION = b"00-10-A4-23-19-C0:" + BAD
 BAD_VENDOR = encode_attribute(26, (14823).to_bytes(4, "big") + b"\x05\x06" + BAD)
 
 
+def mab(cell, *more, raw=b""):
+    """The decision about the printer, whose request has more attributes."""
+    attributes = named(PRINTER, PRINTER, *more) + raw
+    assert Nas(cell.alpha).ask(attributes, password=PRINTER.encode())[0] == ACCESS_ACCEPT
+    record = cell.decision()
+    assert (record.permitted, record.mac) == (True, PRINTER)
+    return record
+
+
 @pytest.mark.parametrize(
     ("number", "value", "name", "written"),
     [
@@ -38,47 +48,42 @@ BAD_VENDOR = encode_attribute(26, (14823).to_bytes(4, "big") + b"\x05\x06" + BAD
         (NAS_PORT_ID, b"\xff" * 253, "radius.NAS-Port-Id", "=FF" * 253),
         (NAS_PORT_ID, b"Gi1/0/1 \xc3\xbc", "radius.NAS-Port-Id", "Gi1/0/1 ü"),
         (NAS_PORT_ID, b"a=41\xff", "radius.NAS-Port-Id", "a=3D41=FF"),
+        # Control characters and quotes are text.
+        (NAS_PORT_ID, b'a"b\\c\t%{User-Name}\n', "radius.NAS-Port-Id", 'a"b\\c\t%{User-Name}\n'),
     ],
 )
 def test_mac_authentication_keeps_the_value_escaped(cell, number, value, name, written):
-    attributes = joined([(USER_NAME, PRINTER), (CALLING_STATION_ID, PRINTER), (NAS_PORT, 7), (number, value)])
-    assert Nas(cell.alpha).ask(attributes, password=PRINTER.encode())[0] == ACCESS_ACCEPT
-    record = cell.decision()
-    assert (record.permitted, record.mac) == (True, PRINTER)
-    assert record.request[name] == (written,)
-    assert record.request["radius.NAS-Port"] == ("7",)
+    request = mab(cell, (NAS_PORT, 7), (number, value)).request
+    assert (request[name], request["radius.NAS-Port"]) == ((written,), ("7",))
 
 
 @pytest.mark.parametrize("bad", [encode_attribute(CONNECT_INFO, BAD), BAD_VENDOR], ids=["Connect-Info", "vendor"])
 def test_value_that_identifies_nobody_is_omitted(cell, bad):
-    attributes = joined([(USER_NAME, PRINTER), (CALLING_STATION_ID, PRINTER)]) + bad
-    assert Nas(cell.alpha).ask(attributes, password=PRINTER.encode())[0] == ACCESS_ACCEPT
-    names = cell.decision().request
-    assert "radius.Connect-Info" not in names
-    assert "radius.Aruba-Essid-Name" not in names
-    assert names["radius.Calling-Station-Id"] == (PRINTER,)
+    request = mab(cell, raw=bad).request
+    assert not {"radius.Connect-Info", "radius.Aruba-Essid-Name"} & request.keys()
+    assert request["radius.Calling-Station-Id"] == (PRINTER,)
 
 
-def test_invalid_utf8_user_name_is_an_unknown_user(cell):
-    mac = new_mac()
-    reply = Nas(cell.alpha).ask(joined([(USER_NAME, BAD), (CALLING_STATION_ID, mac)]), password=PASSWORD.encode())
-    assert reply[0] == ACCESS_REJECT
-    record = cell.decision(mac=mac)
-    assert (record.reason, record.identity) == ("unknown-user", WRITTEN)
+def test_one_invalid_of_two_values_is_kept_escaped(cell):
+    stations = (CALLED_STATION_ID, BAD_STATION), (CALLED_STATION_ID, "00-10-A4-23-19-C0:corp")
+    assert mab(cell, *stations).request["ssid"] == (WRITTEN,)
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "reason", "identity"),
+    [
+        (BAD, PASSWORD.encode(), "unknown-user", WRITTEN),
+        *(("anna", password, "wrong-password", "anna") for password in (BAD, b"\xff" * 128, b"\x80")),
+        *((PRINTER, password, "wrong-mab-password", PRINTER) for password in (BAD, b"\xff" * 128, b"\x80")),
+    ],
+)
+def test_invalid_utf8_name_or_password_is_wrong(cell, name, password, reason, identity):
+    assert Nas(cell.alpha).ask(named(name, PRINTER), password=password)[0] == ACCESS_REJECT
+    assert (cell.decision().reason, cell.decision().identity) == (reason, identity)
 
 
 def test_right_password_with_invalid_utf8_is_permitted(cell):
-    attributes = joined([(USER_NAME, "anna"), (NAS_IDENTIFIER, BAD)])
-    assert Nas(cell.alpha).ask(attributes, password=PASSWORD.encode())[0] == ACCESS_ACCEPT
-
-
-@pytest.mark.parametrize(("name", "reason"), [("anna", "wrong-password"), (PRINTER, "wrong-mab-password")])
-@pytest.mark.parametrize("password", [BAD, b"\xff" * 128, b"\x80"])
-def test_invalid_utf8_password_is_wrong(cell, name, reason, password):
-    attributes = joined([(USER_NAME, name), (CALLING_STATION_ID, PRINTER)])
-    assert Nas(cell.alpha).ask(attributes, password=password)[0] == ACCESS_REJECT
-    record = cell.decision()
-    assert (record.reason, record.identity) == (reason, name)
+    assert log_in(cell.alpha, "anna", PASSWORD, (NAS_IDENTIFIER, BAD)) == ACCESS_ACCEPT
 
 
 def test_request_without_a_name_is_logged(cell):
@@ -137,29 +142,15 @@ def converse_in_ttls(cell, number, at_first, later):
     return tunnel.say(login(b"anna", PASSWORD.encode()))
 
 
-def test_rule_denying_by_an_omitted_value_still_applies(cell, replica):
-    deny = {"attribute": "radius.Connect-Info", "operator": "equals", "value": "BAD"}
-    document = {
-        "rules": [
-            {"id": "bad", "name": "bad", "when": deny, "then": {"verdict": "deny"}},
-            {"id": "any", "name": "any", "when": {"all": []}, "then": {"verdict": "permit", "vlan": "20"}},
-        ]
-    }
-    with replica.begin() as batch:
-        batch.put_policy(cell.alpha.number, cell.alpha.policy_record(document, version=8))
-    asked = joined([(USER_NAME, PRINTER), (CALLING_STATION_ID, PRINTER)])
+def test_rule_denying_by_an_omitted_value_still_applies(cell):
+    deny = rule("bad", compare("radius.Connect-Info", "equals", "BAD"), {"verdict": "deny"})
+    cell.set_policy(policy_of(deny, rule("any", {"all": []})))
     # Filter-Id is attribute 11.
-    bad, other = encode_attribute(CONNECT_INFO, b"BAD"), encode_attribute(11, b"\xff")
-    outcomes = []
-    for more in (b"", bad, bad + other, other):
-        verdict = Nas(cell.alpha).ask(asked + more, password=PRINTER.encode())[0]
-        outcomes.append((verdict, cell.decisions()[-1].reason))
-    assert outcomes == [
-        (ACCESS_ACCEPT, "rule-permitted"),
-        (ACCESS_REJECT, "rule-denied"),
-        (ACCESS_REJECT, "unreadable-text"),
-        (ACCESS_REJECT, "unreadable-text"),
-    ]
+    bad, other = (CONNECT_INFO, b"BAD"), (11, b"\xff")
+    for more in ((), (bad,), (bad, other), (other,)):
+        Nas(cell.alpha).ask(named(PRINTER, PRINTER, *more), password=PRINTER.encode())
+    reasons = [record.reason for record in cell.decisions()]
+    assert reasons == ["rule-permitted", "rule-denied", "unreadable-text", "unreadable-text"]
     assert cell.decisions()[-1].detail == "Connect-Info"
 
 
@@ -171,44 +162,30 @@ def test_rejected_device_on_an_invalid_utf8_ssid_has_a_reason(cell, client):
     assert cell.decision(mac=device.mac).reason == f"certificate-{client}"
 
 
+def account(cell, *attributes, raw=b""):
+    assert Nas(cell.alpha).account(joined(attributes) + raw) is not None
+    return dict(cell.accounting()[-1].attributes)
+
+
 def test_accounting_keeps_the_session_identifiers(cell):
-    session = joined([(USER_NAME, BAD), (ACCT_STATUS_TYPE, 1), (ACCT_SESSION_ID, b"\xff\x01"), (NAS_PORT, 7)])
-    assert Nas(cell.alpha).account(session + encode_attribute(CALLING_STATION_ID, PRINTER) + BAD_VENDOR) is not None
-    (record,) = cell.accounting()
-    assert sorted(record.attributes) == [
-        ("Acct-Session-Id", "=FF=01"),
-        ("Acct-Status-Type", "Start"),
-        ("Calling-Station-Id", PRINTER),
-        ("NAS-Port", "7"),
-        ("User-Name", WRITTEN),
-    ]
+    session = [(USER_NAME, BAD), (ACCT_STATUS_TYPE, 1), (ACCT_SESSION_ID, b"\xff\x01"), (NAS_PORT, 7)]
+    assert account(cell, *session, (CALLING_STATION_ID, PRINTER), raw=BAD_VENDOR) == {
+        "Acct-Session-Id": "=FF=01",
+        "Acct-Status-Type": "Start",
+        "Calling-Station-Id": PRINTER,
+        "NAS-Port": "7",
+        "User-Name": WRITTEN,
+    }
 
 
 def test_accounting_with_one_invalid_of_two_names_is_stored(cell):
     for names in ((BAD, b"anna"), (b"anna", BAD)):
-        twice = joined([(USER_NAME, name) for name in names])
-        session = joined([(ACCT_STATUS_TYPE, 1), (ACCT_SESSION_ID, new_mac()), (CALLING_STATION_ID, PRINTER)])
-        assert Nas(cell.alpha).account(twice + session) is not None
-        assert dict(cell.accounting()[-1].attributes)["User-Name"] == (WRITTEN if names[0] == BAD else "anna")
-
-
-def test_mac_request_with_one_invalid_of_two_names_is_logged(cell):
-    twice = joined([(CALLED_STATION_ID, BAD_STATION), (CALLED_STATION_ID, "00-10-A4-23-19-C0:corp")])
-    attributes = joined([(USER_NAME, PRINTER), (CALLING_STATION_ID, PRINTER)]) + twice
-    assert Nas(cell.alpha).ask(attributes, password=PRINTER.encode())[0] == ACCESS_ACCEPT
-    assert cell.decision().request["ssid"] == (WRITTEN,)
+        twice = [(USER_NAME, name) for name in names]
+        kept = account(cell, *twice, (ACCT_STATUS_TYPE, 1), (ACCT_SESSION_ID, new_mac()))
+        assert kept["User-Name"] == (WRITTEN if names[0] == BAD else "anna")
 
 
 def test_accounting_on_without_a_name_is_kept(cell):
     """A restarted NAS sends no user name, but its other strings may be invalid."""
-    restart = joined([(ACCT_STATUS_TYPE, 7), (NAS_IDENTIFIER, BAD), (ACCT_SESSION_ID, "0")])
-    assert Nas(cell.alpha).account(restart + BAD_VENDOR) is not None
-    (record,) = cell.accounting()
-    assert dict(record.attributes)["NAS-Identifier"] == WRITTEN
-
-
-def test_control_characters_and_quotes_are_kept(cell):
-    odd = 'a"b\\c\t%{User-Name}\n'
-    attributes = joined([(USER_NAME, PRINTER), (CALLING_STATION_ID, PRINTER), (NAS_PORT_ID, odd)])
-    assert Nas(cell.alpha).ask(attributes, password=PRINTER.encode())[0] == ACCESS_ACCEPT
-    assert cell.decision().nas_port == odd
+    restart = [(ACCT_STATUS_TYPE, 7), (NAS_IDENTIFIER, BAD), (ACCT_SESSION_ID, "0")]
+    assert account(cell, *restart, raw=BAD_VENDOR)["NAS-Identifier"] == WRITTEN

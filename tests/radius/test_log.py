@@ -32,9 +32,13 @@ def counters():
     return Counter()
 
 
+@pytest.fixture
+def follower(path, counters):
+    return LogFollower(path, counters)
+
+
 @pytest.mark.parametrize(("line", "name"), LINES.items(), ids=LINES.values())
-def test_line_of_radiusd_is_counted(path, counters, line, name):
-    follower = LogFollower(path, counters)
+def test_line_of_radiusd_is_counted(path, counters, follower, line, name):
     path.write_bytes(STAMP + line + b"\n" + STAMP + b"Ready to process requests\n")
     heard = follower.poll()
     assert counters == {name: 1}
@@ -42,61 +46,49 @@ def test_line_of_radiusd_is_counted(path, counters, line, name):
     assert heard == ([line.removeprefix(b"admit: ").decode()] if is_ours else [])
 
 
-def test_unsigned_sources_are_listed_once_within_limits(path, counters):
-    follower = LogFollower(path, counters)
+def test_sources_are_listed_once_within_limits(path, follower):
     path.write_bytes(STAMP + b"admit: unsigned slot=3 source=2001:db8::7\n")
-    follower.poll()
+    append(path, STAMP + b"admit: conversations-full slot=3 source=192.0.2.7\n")
+    assert follower.poll() == []
     assert follower.take("unsigned") == {(3, "2001:db8::7")}
+    assert follower.take("conversations_full") == {(3, "192.0.2.7")}
     assert follower.take("unsigned") == follower.take("wrong_secret") == set()
     append(path, b"".join(b"admit: unsigned slot=0 source=10.0.0.%d\n" % last for last in range(255)))
     follower.poll()
     assert len(follower.take("unsigned")) == 100
 
 
-def test_full_table_of_conversations_is_named_with_the_nas(path, counters):
-    follower = LogFollower(path, counters)
-    path.write_bytes(STAMP + b"admit: conversations-full slot=3 source=192.0.2.7\n")
-    assert follower.poll() == []
-    assert follower.take("conversations_full") == {(3, "192.0.2.7")}
-
-
 def test_earlier_lines_are_not_counted_again(path, counters):
     path.write_bytes(b"admit: not-ready slot=1\n")
     follower = LogFollower(path, counters)
     append(path, b"admit: not-ready slot=2\n")
-    assert follower.poll() == ["not-ready slot=2"]
-    assert follower.poll() == []
+    assert [follower.poll(), follower.poll()] == [["not-ready slot=2"], []]
     assert counters == {"not_ready": 1}
 
 
-def test_incomplete_line_is_parsed_once_it_is_complete(path, counters):
-    follower = LogFollower(path, counters)
-    path.write_bytes(b"admit: not-")
-    assert follower.poll() == []
-    append(path, b"ready slot=1\nadmit: not")
-    assert follower.poll() == ["not-ready slot=1"]
-    append(path, b"-ready slot=2\n")
-    assert follower.poll() == ["not-ready slot=2"]
+def test_incomplete_line_is_parsed_once_it_is_complete(path, follower):
+    heard = []
+    for piece in (b"admit: not-", b"ready slot=1\nadmit: not", b"-ready slot=2\n"):
+        append(path, piece)
+        heard.append(follower.poll())
+    assert heard == [[], ["not-ready slot=1"], ["not-ready slot=2"]]
 
 
-def test_missing_or_invalid_log_is_no_error(path, counters):
-    follower = LogFollower(path, counters)
+def test_missing_or_invalid_log_is_no_error(path, follower):
     assert follower.poll() == []
     path.write_bytes(b"admit: not-ready \xff\n")
     assert follower.poll() == ["not-ready �"]
 
 
-def test_truncated_log_is_read_from_its_start(path, counters):
-    follower = LogFollower(path, counters)
+def test_truncated_log_is_read_from_its_start(path, follower):
     path.write_bytes(b"x" * 1_000 + b"\n")
     follower.poll()
     path.write_bytes(b"admit: not-ready slot=3\n")
     assert follower.poll() == ["not-ready slot=3"]
 
 
-def test_large_log_is_truncated_and_its_end_is_kept(path, counters, monkeypatch):
+def test_large_log_is_truncated_and_its_end_is_kept(path, counters, follower, monkeypatch):
     monkeypatch.setattr(log, "MAX_LOG_BYTES", 1_000)
-    follower = LogFollower(path, counters)
     with path.open("ab", buffering=0) as radiusd:
         for number in range(100):
             radiusd.write(b"admit: not-ready slot=%d\n" % number)
@@ -109,10 +101,9 @@ def test_large_log_is_truncated_and_its_end_is_kept(path, counters, monkeypatch)
     assert older.endswith(b"\n")
 
 
-def test_flood_between_two_reads_is_counted_in_full(path, counters, monkeypatch):
+def test_flood_between_two_reads_is_counted_in_full(path, counters, follower, monkeypatch):
     monkeypatch.setattr(log, "MAX_LOG_BYTES", 2_000)
     monkeypatch.setattr(log, "READ_BYTES", 1_000)
-    follower = LogFollower(path, counters)
     path.write_bytes(b"admit: not-ready slot=1\n" * 1_000)
     heard = sum(len(follower.poll()) for _ in range(50))
     assert counters["not_ready"] == 1_000

@@ -1,13 +1,15 @@
 """EAP methods of a tenant. Only enabled methods start, changes apply without a restart, and devices soon use theirs."""
 
 import ssl
+from dataclasses import replace
 
 import pytest
 
 from nac.cellformat.methods import DEFAULT_METHODS, METHODS
 from nac.kit.radius_packet import ACCESS_CHALLENGE, ACCESS_REJECT
 from tests.radius.devices import Device
-from tests.radius.nas import radclient
+from tests.radius.nas import plain_login
+from tests.radius.standalone import Plan, running_cell
 from tests.radius.supplicant import (
     PEAP,
     TLS_1_2,
@@ -26,11 +28,9 @@ from tests.radius.tunnel import IDENTITY, NAK, RESPONSE, Tunnel, eap
 
 
 @pytest.fixture
-def offer(cell, replica):
+def offer(cell):
     def offer(*methods, tls_versions=("1.2", "1.3")):
-        with replica.begin() as batch:
-            record = cell.alpha.slot_record(methods=methods, tls_versions=tls_versions)
-            batch.put_slot(cell.alpha.slot, record)
+        cell.set_slot(methods=methods, tls_versions=tls_versions)
 
     return offer
 
@@ -45,56 +45,34 @@ def assert_refused(cell, reason, method):
     return record
 
 
-def log_in(cell, method):
-    """Log in by the method. Returns whether the device was admitted, and the method in the log of a reject."""
-    tenant, mac = cell.alpha, new_mac()
-    station = f'Calling-Station-Id="{mac}"'
-    match method:
-        case "mab":
-            reply = radclient(
-                tenant, f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"', f'Calling-Station-Id="{PRINTER}"'
-            )
-            return reply.code == "Access-Accept", "mab"
-        case "eap-tls":
-            return eap_tls(tenant, tenant.clients["laptop"]).run().accepted, "eap"
-        case "eap-ttls-pap":
-            return eap_password(tenant, TTLS_PAP, "anna").run().accepted, "eap-ttls-pap"
-        case "eap-ttls-mschapv2":
-            return eap_password(tenant, TTLS_MSCHAPV2, "anna").run().accepted, "eap-ttls-mschapv2"
-        case "peap-mschapv2":
-            return eap_password(tenant, PEAP, "anna").run().accepted, "eap"
-        case "pap" | "chap":
-            attribute = {"pap": "User-Password", "chap": "CHAP-Password"}[method]
-            reply = radclient(tenant, 'User-Name="anna"', f'{attribute}="{PASSWORD}"', station)
-            return reply.code == "Access-Accept", method
-    return None
+WAYS = {"eap-ttls-pap": TTLS_PAP, "eap-ttls-mschapv2": TTLS_MSCHAPV2, "peap-mschapv2": PEAP}
 
 
-LOGINS = ("mab", "eap-tls", "eap-ttls-pap", "eap-ttls-mschapv2", "peap-mschapv2", "pap", "chap")
+def log_in(cell, method, version=TLS_1_3):
+    """Whether a login by the method is accepted."""
+    tenant = cell.alpha
+    if method == "eap-tls":
+        return eap_tls(tenant, tenant.clients["laptop"], version).run().accepted
+    if method in WAYS:
+        return eap_password(tenant, WAYS[method], "anna", version=version).run().accepted
+    if method == "mab":
+        return plain_login(tenant, "pap", PRINTER, PRINTER, station=PRINTER).code == "Access-Accept"
+    return plain_login(tenant, method, "anna", PASSWORD).code == "Access-Accept"
 
 
-@pytest.mark.parametrize("method", LOGINS)
-def test_method_is_rejected_if_disabled(cell, offer, method):
+@pytest.mark.parametrize("method", [*METHODS])
+def test_method_is_accepted_only_while_it_is_enabled(cell, offer, method):
+    """A change applies to the next request."""
+    offer(method)
+    assert log_in(cell, method)
+    assert cell.decision().method == method
+    cell.forget_records()
     offer(*without(method))
-    accepted, known_as = log_in(cell, method)
-    assert not accepted
+    assert not log_in(cell, method)
+    # Of these methods, the log knows only that the device speaks EAP.
+    known_as = "eap" if method in ("eap-tls", "peap-mschapv2") else method
     record = assert_refused(cell, "method-not-offered", known_as)
     assert record.detail.endswith(f"offered here: {', '.join(without(method))}")
-
-
-@pytest.mark.parametrize("method", LOGINS)
-def test_method_is_accepted_if_it_is_the_only_one(cell, offer, method):
-    offer(method)
-    assert log_in(cell, method)[0]
-    assert cell.decision().method == method
-
-
-@pytest.mark.parametrize("method", ["eap-tls", "pap"])
-def test_change_applies_to_the_next_request(cell, offer, method):
-    offer(method)
-    assert log_in(cell, method)[0]
-    offer(*without(method))
-    assert not log_in(cell, method)[0]
 
 
 @pytest.mark.parametrize("way", [PEAP, TTLS_PAP, TTLS_MSCHAPV2, TTLS_EAP])
@@ -131,17 +109,15 @@ def test_without_eap_methods_the_identity_is_rejected(cell, offer):
     assert assert_refused(cell, "method-not-offered", "eap").detail == "offered here: pap, chap"
 
 
-def test_eap_md5_is_only_for_mac_addresses(cell, offer):
-    offer(*METHODS)
-    assert not eap_md5(cell.alpha, "anna", PASSWORD, mac=new_mac()).run().accepted
+@pytest.mark.parametrize(
+    ("offered", "name", "password", "mac"),
+    [(METHODS, "anna", PASSWORD, "02a0c0000098"), (without("mab"), PRINTER, PRINTER, PRINTER)],
+)
+def test_eap_md5_is_only_for_mac_authentication(cell, offer, offered, name, password, mac):
+    offer(*offered)
+    assert not eap_md5(cell.alpha, name, password, mac=mac).run().accepted
     record = assert_refused(cell, "method-not-offered", "eap")
     assert record.detail.startswith("the device wants EAP-MD5; ")
-
-
-def test_eap_md5_follows_the_mab_setting(cell, offer):
-    offer(*without("mab"))
-    assert not eap_md5(cell.alpha, PRINTER, PRINTER, mac=PRINTER).run().accepted
-    assert_refused(cell, "method-not-offered", "eap")
 
 
 class TestNak:
@@ -174,27 +150,22 @@ class TestNak:
         else:
             assert (tunnel.code, answer[4]) == (ACCESS_CHALLENGE, begun)
 
-    @pytest.mark.parametrize("proposed", [(), (0,), (1,), (3,), (25,), (4,), (6,), (255,), (254, 25), (25,) * 250])
-    def test_no_enabled_method_is_a_reject(self, cell, proposed):
-        tunnel, _, _ = self.begin(cell, proposed)
-        assert tunnel.code == ACCESS_REJECT
-        assert_refused(cell, "method-not-offered", "eap")
-
     @pytest.mark.parametrize(
         ("proposed", "named"),
         [
-            ((6,), "EAP-GTC"),
-            ((43, 55), "EAP-FAST, TEAP"),
-            ((17, 18, 23, 50), "LEAP, EAP-SIM, EAP-AKA, EAP-AKA'"),
-            ((26, 29), "EAP-MSCHAPv2"),
-            ((99, 52), "EAP type 99, EAP-PWD"),
-            ((0,), "no other method"),
+            *((proposed, "") for proposed in ((), (1,), (3,), (25,), (4,), (255,), (254, 25), (25,) * 250)),
+            ((6,), "the device wants EAP-GTC; offered here: "),
+            ((43, 55), "the device wants EAP-FAST, TEAP; offered here: "),
+            ((17, 18, 23, 50), "the device wants LEAP, EAP-SIM, EAP-AKA, EAP-AKA'; offered here: "),
+            ((26, 29), "the device wants EAP-MSCHAPv2; offered here: "),
+            ((99, 52), "the device wants EAP type 99, EAP-PWD; offered here: "),
+            ((0,), "the device wants no other method; offered here: "),
         ],
     )
-    def test_requested_method_is_reported(self, cell, proposed, named):
-        self.begin(cell, proposed)
-        record = assert_refused(cell, "method-not-offered", "eap")
-        assert record.detail.startswith(f"the device wants {named}; offered here: ")
+    def test_no_enabled_method_is_a_reject(self, cell, proposed, named):
+        tunnel, _, _ = self.begin(cell, proposed)
+        assert tunnel.code == ACCESS_REJECT
+        assert assert_refused(cell, "method-not-offered", "eap").detail.startswith(named)
 
     def test_second_nak_starts_another_type_or_none(self, cell, offer):
         offer(*METHODS)
@@ -223,17 +194,11 @@ class TestNak:
         offer(*offered)
         assert self.begin(cell, (0,))[1] == first
 
-    def test_requested_type_is_proposed_at_the_next_visit(self, cell):
+    def test_requested_type_is_proposed_at_the_next_visit(self, cell, offer):
         mac = new_mac()
-        assert self.begin(cell, (21,), mac=mac)[1] == 13
-        assert self.begin(cell, (13,), mac=mac)[1] == 21
-        assert self.begin(cell, (21,), mac=mac)[1] == 13
-        # The cell proposes the default type to another device.
+        assert [self.begin(cell, (wanted,), mac=mac)[1] for wanted in (21, 13, 21)] == [13, 21, 13]
+        # The cell proposes the default type to another device, and after the requested type was disabled.
         assert self.begin(cell, (21,))[1] == 13
-
-    def test_disabled_type_is_forgotten(self, cell, offer):
-        mac = new_mac()
-        self.begin(cell, (21,), mac=mac)
         offer("eap-tls", "peap-mschapv2")
         assert self.begin(cell, (0,), mac=mac)[1] == 13
 
@@ -262,7 +227,7 @@ class TestTlsVersions:
     @pytest.mark.parametrize("method", ["eap-tls", "eap-ttls-pap", "peap-mschapv2"])
     def test_disabled_version_is_rejected(self, cell, offer, method, offered, spoken):
         offer(*METHODS, tls_versions=(offered,))
-        assert not self.run(cell, method, spoken).accepted
+        assert not log_in(cell, method, spoken)
         # The reject comes inside the tunnel, before a credential is compared.
         known_as = {"eap-tls": "eap-tls", "peap-mschapv2": "peap"}.get(method, "eap-ttls")
         record = assert_refused(cell, "tls-version", known_as)
@@ -273,7 +238,7 @@ class TestTlsVersions:
     @pytest.mark.parametrize("method", ["eap-tls", "eap-ttls-pap", "peap-mschapv2"])
     def test_only_enabled_version_is_accepted(self, cell, offer, method, version):
         offer(*METHODS, tls_versions=(version,))
-        assert self.run(cell, method, version).accepted
+        assert log_in(cell, method, version)
 
     def test_resumed_session_of_a_disabled_version_is_rejected(self, cell, offer):
         device = Device(cell.alpha.clients["laptop"], ssl.TLSVersion.TLSv1_2)
@@ -283,9 +248,31 @@ class TestTlsVersions:
         device.visit(cell.alpha, expected=ACCESS_REJECT)
         assert_refused(cell, "tls-version", "eap-tls")
 
-    @staticmethod
-    def run(cell, method, version):
+
+@pytest.fixture(scope="module", params=[TLS_1_2, TLS_1_3])
+def narrow(request):
+    """A cell whose radiusd has only one TLS version, and this version."""
+    with running_cell(Plan(slugs=("alpha",), tls_versions=(request.param,))) as cell:
+        yield cell, request.param
+
+
+class TestNegotiation:
+    def test_highest_common_tls_version_is_used(self, narrow):
+        cell, version = narrow
+        cell.forget_records()
+        assert log_in(cell, "eap-tls")
+        assert log_in(cell, "eap-ttls-pap")
+        assert [record.tls_version for record in cell.decisions()] == [version, version]
+
+    @pytest.mark.parametrize("method", ["eap-tls", "eap-ttls"])
+    def test_device_without_a_common_tls_version_is_rejected(self, narrow, method):
+        cell, version = narrow
+        cell.forget_records()
         if method == "eap-tls":
-            return eap_tls(cell.alpha, cell.alpha.clients["laptop"], version).run()
-        way = {"eap-ttls-pap": TTLS_PAP, "peap-mschapv2": PEAP}[method]
-        return eap_password(cell.alpha, way, "anna", version=version).run()
+            eap = eap_tls(cell.alpha, cell.alpha.clients["laptop"])
+        else:
+            eap = eap_password(cell.alpha, TTLS_PAP, "anna")
+        flags = " ".join(f"tls_disable_tlsv1_{minor}={int(version == f'1.{minor}' or minor < 2)}" for minor in range(4))
+        assert not replace(eap, network={**eap.network, "phase1": f'"{flags}"'}).run().accepted
+        assert (cell.decision().reason, cell.decision().method) == ("tls-version", method)
+        assert cell.certificates_sent() == []

@@ -32,31 +32,24 @@ def office(*, version=1):
     return PolicyRecord("office", "Office", version, DOCUMENT)
 
 
-def test_policy_is_compiled_once_per_site():
-    store = CompiledPolicies()
-    assert store.for_site(site("main"), office()) is store.for_site(site("main"), office())
-
-
-def test_changed_document_of_a_version_is_recompiled():
+def test_policy_is_compiled_once_for_identical_sites():
     store = CompiledPolicies()
     first = store.for_site(site("main"), office())
+    assert store.for_site(site("main"), office()) is first
+    assert store.for_site(site("branch"), office()) is first
+
+
+def test_new_document_version_or_fallback_is_recompiled():
+    store = CompiledPolicies()
     other = PolicyRecord("office", "Office", 1, b'{"fallback": {"verdict": "deny"}}')
-    assert store.for_site(site("main"), other).policy.decisions.of((), -1).permitted is False
-    assert first.policy.decisions.of((), -1).permitted is True
-
-
-def test_otherwise_identical_sites_share_a_policy():
-    store = CompiledPolicies()
-    assert store.for_site(site("main"), office()) is store.for_site(site("branch"), office())
-
-
-def test_new_version_or_fallback_is_recompiled():
-    store = CompiledPolicies()
-    first = store.for_site(site("main"), office())
-    second = store.for_site(site("main"), office(version=2))
-    third = store.for_site(site("main", fallback=b'{"verdict": "deny"}'), office(version=2))
-    assert (first.version, second.version) == (1, 2)
-    assert [each.policy.decisions.of((), -1).permitted for each in (first, second, third)] == [True, True, False]
+    found = [
+        store.for_site(site("main"), office()),
+        store.for_site(site("main"), other),
+        store.for_site(site("main"), office(version=2)),
+        store.for_site(site("main", fallback=b'{"verdict": "deny"}'), office(version=2)),
+    ]
+    assert [each.version for each in found] == [1, 1, 2, 2]
+    assert [each.policy.decisions.of((), -1).permitted for each in found] == [True, False, True, False]
 
 
 def test_site_over_the_limit_evicts_only_the_oldest(monkeypatch):

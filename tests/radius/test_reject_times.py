@@ -7,17 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from nac.cellformat.replica.records import UserRecord
-from nac.kit import radius_packet as packet
-from nac.kit.passwords import hash_password
-from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT
 from radius.agent.alarms import Alarms
-from tests.radius.nas import Nas, joined
+from tests.radius.nas import log_in
 from tests.radius.standalone import Plan, running_cell
-from tests.radius.supplicant import new_mac
 from tests.radius.tunnel import Tunnel
 from tests.radius.tunnel import login as login_inside
-from tests.radius.users import put_argon2_user
 from tests.verifier.verifier_server import kept_verifier
 
 DELAY_SECONDS = 1
@@ -39,22 +34,14 @@ def delaying_cell():
 def users(delaying_cell):
     """The policy admits staff. gus is a guest."""
     delaying_cell.forget_records()
-    with delaying_cell.replica.begin() as batch:
-        put_argon2_user(batch, delaying_cell, "otto", PASSWORD)
-        guest = UserRecord("0", "gus", False, ("guests",), hash_password(PASSWORD), b"", 0)
-        batch.put_user(delaying_cell.alpha.number, guest)
+    delaying_cell.put_argon2_user("otto", PASSWORD)
+    delaying_cell.put_argon2_user("gus", PASSWORD, groups=("guests",))
 
 
 def login(cell, name, password, *more):
     """The response's code, and its duration in seconds."""
-    nas = Nas(cell.alpha)
-    attributes = joined([(USER_NAME, name), (CALLING_STATION_ID, new_mac()), *more])
     started = time.monotonic()
-    reply = nas.exchange(
-        packet.make_access_request(7, os.urandom(16), attributes, nas.key, password.encode()), seconds=12
-    )
-    assert reply is not None
-    return reply[0], time.monotonic() - started
+    return log_in(cell.alpha, name, password, *more, seconds=12), time.monotonic() - started
 
 
 def login_in_ttls(cell, name, password):

@@ -1,8 +1,10 @@
-"""The agent renders a configuration that is complete, private and valid for radiusd."""
+"""The agent renders a configuration that is complete, private and valid for radiusd. Its unlang has safe conditions."""
 
 import re
 import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -70,25 +72,23 @@ def rendered(config, target):
     }
 
 
-def test_every_placeholder_is_filled(config, tmp_path):
+def test_values_are_in_the_rendered_files(config, tmp_path):
     files = rendered(config, tmp_path / "1")
     assert set(files) == {"radiusd.conf", "module.json", "slots/eap", "slots/end", "slots/servers"}
     assert [name for name, text in files.items() if "@{" in text] == []
-
-
-def test_values_are_in_the_rendered_files(config, tmp_path):
-    files = rendered(config, tmp_path / "1")
-    assert "reject_delay = 1.5" in files["radiusd.conf"]
-    assert files["slots/eap"].count("max_sessions = 300\n") == 2
-    assert files["slots/servers"].count("max_pps = 4000\n") == 2
-    assert files["slots/servers"].count("max_pps = 8000\n") == 2
-    assert "max_servers = 3" in files["radiusd.conf"]
-    assert files["slots/servers"].count("ipaddr = 127.0.0.1") == 4
+    for file, line, count in (
+        ("radiusd.conf", "reject_delay = 1.5", 1),
+        ("radiusd.conf", "max_servers = 3", 1),
+        ("slots/eap", "max_sessions = 300\n", 2),
+        ("slots/eap", f'ca_path = "{config.tls_directory}/slot-1/ca"', 1),
+        ("slots/eap", f'persist_dir = "{config.cache_directory}/slot-1"', 1),
+        ("slots/servers", "max_pps = 4000\n", 2),
+        ("slots/servers", "max_pps = 8000\n", 2),
+        ("slots/servers", "ipaddr = 127.0.0.1", 4),
+    ):
+        assert files[file].count(line) == count, line
     assert f'secret = "{SECRET}"' in files["slots/servers"]
-    for port in (18120, 18121, 18122, 18123):
-        assert f"port = {port}\n" in files["slots/servers"]
-    assert f'ca_path = "{config.tls_directory}/slot-1/ca"' in files["slots/eap"]
-    assert f'persist_dir = "{config.cache_directory}/slot-1"' in files["slots/eap"]
+    assert all(f"port = {port}\n" in files["slots/servers"] for port in (18120, 18121, 18122, 18123))
 
 
 def test_nas_is_a_client_by_address_without_its_name(config, tmp_path):
@@ -136,20 +136,7 @@ def test_module_finds_its_settings(config, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "secret",
-    [
-        "",
-        "fifteen-letters",
-        "x" * 129,
-        "a space between it",
-        'a"quote-is-in-this-one',
-        "a\\backslash-is-in-this",
-        "a-dollar-$-is-in-this",
-        "a-percent-%-is-in-this",
-        "a-brace-{-is-in-this-one",
-        "a-line-break-is-in-this\n",
-        "beyond-ASCII-ü-in-this-one",
-        "a-zero-byte-\0-in-this",
-    ],
+    ["", "fifteen-letters", "x" * 129, *(f"sixteen-letters-{letter}" for letter in ' "\\$%{\nü\0')],
 )
 def test_unsafe_secret_is_rejected_by_name(config, tmp_path, secret):
     slots = [replace(config.slots[0], secret=secret, nas_clients=()), config.slots[1]]
@@ -163,14 +150,10 @@ def test_unsafe_secret_is_rejected_by_name(config, tmp_path, secret):
 
 def test_files_with_secrets_are_private(config, tmp_path):
     render_configuration(config, tmp_path / "1")
-    assert (tmp_path / "1").stat().st_mode & 0o777 == 0o700
-    assert (tmp_path / "1" / "slots").stat().st_mode & 0o777 == 0o700
-    for name in ("radiusd.conf", "module.json", "slots/eap", "slots/servers"):
-        assert (tmp_path / "1" / name).stat().st_mode & 0o777 == 0o600
-
-
-def test_existing_directory_is_never_overwritten(config, tmp_path):
-    (tmp_path / "1").mkdir()
+    names = {".": 0o700, "slots": 0o700, **dict.fromkeys(("radiusd.conf", "module.json"), 0o600)}
+    names |= dict.fromkeys(("slots/eap", "slots/servers"), 0o600)
+    assert {name: (tmp_path / "1" / name).stat().st_mode & 0o777 for name in names} == names
+    # An existing directory is never overwritten.
     with pytest.raises(FileExistsError):
         render_configuration(config, tmp_path / "1")
 
@@ -191,3 +174,42 @@ def test_slot_uses_its_tenants_tls_versions(config, tmp_path, versions, least, m
 def test_radiusd_version_returns_the_modules_result():
     """`radiusd` 3.2.9 and 3.2.10 discard the values that Python returns unless started with -X."""
     assert process.installed_version() in ("3.2.7", "3.2.8")
+
+
+RADDB = Path(__file__).parents[2] / "radius" / "raddb"
+_CONDITION = re.compile(r"^\s*(?:els)?if (\(.*\)) \{$", re.MULTILINE)
+# In 3.2, a comparison with an absent attribute makes the whole condition false, even after a `!` (radius_evaluate_cond
+# in src/main/evaluate.c). Write `!(&Attribute && (&Attribute == value))`.
+_UNEQUAL = re.compile(r"!=|!~")
+_COMPARED = re.compile(r"(&[\w.:-]+) (?:==|=~|<|>|<=|>=) (&[\w.:-]+)?")
+
+
+def conditions() -> list[str]:
+    return [found for path in RADDB.rglob("*") if path.is_file() for found in _CONDITION.findall(path.read_text())]
+
+
+def negated_groups(condition: str) -> Iterator[str]:
+    """The contents of the parentheses after each `!`."""
+    for start in (found.end() for found in re.finditer(r"!\(", condition)):
+        depth, end = 1, start
+        while depth:
+            depth += {"(": 1, ")": -1}.get(condition[end], 0)
+            end += 1
+        yield condition[start : end - 1]
+
+
+def unguarded(condition: str) -> list[str]:
+    """Attributes that a negated group compares without a check of their presence."""
+    return [
+        name
+        for group in negated_groups(condition)
+        for found in _COMPARED.finditer(group)
+        for name in filter(None, found.groups())
+        if f"{name} && " not in group[: found.start()]
+    ]
+
+
+def test_no_condition_is_false_for_an_absent_attribute():
+    assert len(conditions()) > 20
+    assert [each for each in conditions() if _UNEQUAL.search(each)] == []
+    assert [each for each in conditions() if unguarded(each)] == []

@@ -1,4 +1,7 @@
-"""Passwords that the verifier checks. They block no thread of radiusd and delay no other request (ADR 0006)."""
+"""Passwords that the verifier checks. They block no thread of radiusd and delay no other request (ADR 0006).
+
+In EAP-TTLS, radiusd proxies the inner request and then continues the tunnel.
+"""
 
 import asyncio
 import os
@@ -10,98 +13,138 @@ import pytest
 
 from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from nac.kit import radius_packet as packet
-from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT, USER_NAME
 from radius.verifier import server
-from tests.radius.nas import Nas, joined, mab, radclient
-from tests.radius.supplicant import new_mac
-from tests.radius.tenants import PRINTER
-from tests.radius.tunnel import Tunnel
+from tests.radius.nas import Nas, ask_mab, log_in, named, radclient
+from tests.radius.supplicant import TLS_1_2, TLS_1_3, TTLS_MSCHAPV2, TTLS_PAP, eap_password, new_mac
+from tests.radius.tunnel import USER_PASSWORD, Tunnel, avp
 from tests.radius.tunnel import login as login_inside
-from tests.radius.users import put_argon2_user
 from tests.verifier.verifier_server import always, running_verifier
 
 STAFF = VerificationResult(source="directory", name="Zoe", groups=("staff", "Büro"), attributes={"department": ("IT",)})
+PASSWORD = "open sesame"
 
 
-def login(cell, name="zoe", password="open sesame", seconds=5.0):
-    """The response's code, None for silence."""
-    nas = Nas(cell.alpha)
-    attributes = joined([(USER_NAME, name), (CALLING_STATION_ID, new_mac())])
-    request = packet.make_access_request(7, os.urandom(16), attributes, nas.key, password.encode())
-    reply = nas.exchange(request, seconds=seconds)
-    return None if reply is None else reply[0]
+def log_in_by_pap(cell, name="zoe", password=PASSWORD, **options):
+    return log_in(cell.alpha, name, password, **options)
+
+
+def log_in_by_ttls(cell, name="zoe", password=PASSWORD):
+    name = name if isinstance(name, bytes) else name.encode()
+    return Tunnel(cell.alpha).open().say(login_inside(name, password.encode()))
+
+
+both_ways = pytest.mark.parametrize(
+    ("way", "method"), [(log_in_by_pap, "pap"), (log_in_by_ttls, "eap-ttls-pap")], ids=["pap", "ttls"]
+)
 
 
 @pytest.fixture(autouse=True)
-def source(cell, replica):
+def source(cell):
     """Alpha has an identity source. Only the verifier knows the kind of the source."""
-    with replica.begin() as batch:
+    with cell.changes() as batch:
         cell.alpha.put_source(batch)
-        put_argon2_user(batch, cell, "otto", "correct horse battery")
+    cell.put_argon2_user("otto", "correct horse battery")
 
 
 @pytest.fixture
 def verifier(cell):
     def start(verify):
+        if isinstance(verify, VerificationResult):
+            verify = always(verify)
         return running_verifier(cell.config.verifier.port, cell.config.verifier.secret, verify)
 
     return start
 
 
-def test_source_user_is_decided_with_the_sources_data(cell, verifier):
-    with verifier(always(STAFF)) as running:
-        reply = radclient(cell.alpha, 'User-Name="zoe"', 'User-Password="open sesame"')
-    assert reply.code == "Access-Accept"
-    assert reply.attributes["Tunnel-Private-Group-Id:1"] == "30"
-    assert "Reply-Message" not in reply.attributes
-    assert set(running.asked) == {(cell.alpha.slot, b"zoe", b"open sesame")}
+@both_ways
+def test_source_user_is_decided_with_the_sources_data(cell, verifier, way, method):
+    with verifier(STAFF) as running:
+        assert way(cell) == ACCESS_ACCEPT
+    assert set(running.asked) == {(cell.alpha.slot, b"zoe", PASSWORD.encode())}
     record = cell.decision()
-    assert (record.permitted, record.reason, record.rule_id, record.method) == (True, "rule-permitted", "staff", "pap")
-    assert record.request["user.name"] == ("Zoe",)
-    assert record.request["user.source"] == ("directory",)
-    assert record.request["user.group"] == ("staff", "Büro")
-    assert record.request["user.attribute.department"] == ("IT",)
+    assert (record.permitted, record.reason, record.rule_id) == (True, "rule-permitted", "staff")
+    assert (record.method, record.identity, record.vlan) == (method, "zoe", "30")
+    expected = {
+        "user.name": ("Zoe",),
+        "user.source": ("directory",),
+        "user.group": ("staff", "Büro"),
+        "user.attribute.department": ("IT",),
+    }
+    assert expected.items() <= record.request.items()
 
 
 def test_slot_is_determined_by_the_port(cell, verifier):
-    with verifier(always(STAFF)) as running:
+    with verifier(STAFF) as running:
         for line in (f"NAS-Identifier=slot_{cell.bravo.slot}", 'Proxy-State=0x01, NAS-Identifier="x"'):
             reply = radclient(cell.alpha, 'User-Name="zoe"', 'User-Password="x"', line)
             assert reply.code == "Access-Accept"
+            assert "Reply-Message" not in reply.attributes
     # More than twice if a response was late and radclient sent the request again.
     assert len(running.asked) >= 2
     assert {slot for slot, _, _ in running.asked} == {cell.alpha.slot}
 
 
-def test_verifiers_reason_is_in_the_log(cell, verifier):
-    with verifier(always(VerificationResult("wrong-password", "data 52e", source="directory"))):
-        reply = radclient(cell.alpha, 'User-Name="zoe"', 'User-Password="open sesame"')
-    assert (reply.code, reply.attributes.get("Reply-Message")) == ("Access-Reject", None)
+@both_ways
+@pytest.mark.parametrize(("name", "identity"), [("zoe", "zoe"), (b"\xff\xfe", "=FF=FE")])
+def test_verifiers_reason_is_in_the_log(cell, verifier, way, method, name, identity):
+    with verifier(VerificationResult("account-locked", "by the directory", source="directory")):
+        assert way(cell, name) == ACCESS_REJECT
     record = cell.decision()
-    assert (record.permitted, record.reason, record.detail) == (False, "wrong-password", "data 52e")
+    assert (record.permitted, record.reason, record.detail) == (False, "account-locked", "by the directory")
+    assert (record.method, record.identity) == (method, identity)
 
 
-def test_reject_of_a_name_that_is_not_text_is_logged(cell, verifier):
-    with verifier(always(VerificationResult("unknown-user"))):
-        assert login(cell, name=b"\xff\xfe") == ACCESS_REJECT
-    assert (cell.decision().reason, cell.decision().identity) == ("unknown-user", "=FF=FE")
+@pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+def test_reject_in_a_tunnel_carries_eap_failure(cell, verifier, version):
+    with verifier(VerificationResult("account-locked")):
+        seen = eap_password(cell.alpha, TTLS_PAP, "zoe", PASSWORD, version).run()
+    assert (seen.codes[-1], seen.eap_failure, seen.vlans) == ("Access-Reject", True, [])
+
+
+def test_plain_reject_carries_no_detail_of_the_source(cell, verifier):
+    with verifier(VerificationResult("wrong-password", "data 52e", source="directory")):
+        reply = radclient(cell.alpha, 'User-Name="zoe"', 'User-Password="x"')
+    assert (reply.code, set(reply.attributes)) == ("Access-Reject", {"Message-Authenticator"})
 
 
 def test_local_user_is_verified_and_keeps_local_groups(cell, verifier):
-    with verifier(always(VerificationResult())) as running:
-        assert login(cell, "otto", "correct horse battery") == ACCESS_ACCEPT
+    with verifier(VerificationResult()) as running:
+        assert log_in_by_pap(cell, "otto", "correct horse battery") == ACCESS_ACCEPT
     assert set(running.asked) == {(cell.alpha.slot, b"otto", b"correct horse battery")}
     record = cell.decision()
     assert record.request["user.group"] == ("staff",)
     assert "user.source" not in record.request
 
 
-def test_tenant_without_sources_queries_no_verifier(cell, verifier):
-    with verifier(always(STAFF)) as running:
-        reply = radclient(cell.bravo, 'User-Name="zoe"', 'User-Password="open sesame"')
-    assert reply.code == "Access-Reject"
+def test_login_that_no_source_can_check_queries_no_verifier(cell, verifier):
+    with verifier(STAFF) as running:
+        assert log_in(cell.bravo, "zoe", PASSWORD) == ACCESS_REJECT
+        assert cell.decision().reason == "unknown-user"
+        cell.forget_records()
+        assert not eap_password(cell.alpha, TTLS_MSCHAPV2, "zoe", PASSWORD).run().accepted
     assert running.asked == []
-    assert cell.decision().reason == "unknown-user"
+    record = cell.decision()
+    assert (record.reason, record.method, record.identity) == ("directory-needs-pap", "eap-ttls-mschapv2", "zoe")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        avp(USER_NAME, b"zoe") + login_inside(b"otto", b"open sesame"),
+        login_inside(b"zoe", b"open sesame") + avp(USER_PASSWORD, b"another password"),
+        avp(USER_PASSWORD, b"open sesame" + bytes(5)),
+        login_inside(b"\0zoe", b"open sesame"),
+    ],
+    ids=["two names", "two passwords", "no name", "a name that begins with NUL"],
+)
+def test_request_without_a_login_is_answered_at_once(cell, verifier, said):
+    """`radiusd` would mark a silent verifier as dead, which affects all users."""
+    with verifier(STAFF) as running:
+        assert Tunnel(cell.alpha).open().say(said) == ACCESS_REJECT
+    assert running.asked == []
+    assert running.server.counters["dropped"] == 0
+    assert cell.decision().reason == "no-credentials"
 
 
 def test_slow_logins_delay_no_other_request(cell, verifier):
@@ -115,11 +158,9 @@ def test_slow_logins_delay_no_other_request(cell, verifier):
 
     waiting = 20 * cell.config.threads
     with verifier(slow) as running, ThreadPoolExecutor(waiting) as pool:
-        slow_logins = [pool.submit(login, cell, seconds=9.0) for _ in range(waiting)]
-        while len(running.asked) < waiting:
-            release.wait(0.01)
-        attributes, password = mab(PRINTER)
-        answered = [Nas(cell.alpha).ask(attributes, password=password)[0] for _ in range(200)]
+        slow_logins = [pool.submit(log_in_by_pap, cell, seconds=9.0) for _ in range(waiting)]
+        running.wait_for_logins(waiting)
+        answered = [ask_mab(cell.alpha) for _ in range(200)]
         assert not any(done.done() for done in slow_logins)
         release.set()
         assert [done.result() for done in slow_logins] == [ACCESS_REJECT] * waiting
@@ -129,28 +170,30 @@ def test_slow_logins_delay_no_other_request(cell, verifier):
 
 def test_silent_verifier_is_reported_in_time_and_retried(cell, verifier):
     """A plain login, a login in a tunnel, and a login whose NAS repeats its request: none waits longer than the
-    timeout.
+    timeout. The verifier is silent because it has another secret.
     """
     tunnel = Tunnel(cell.alpha, patience_seconds=20).open()
-    with ThreadPoolExecutor(3) as devices:
+    silent = running_verifier(cell.config.verifier.port, "not-the-secret-of-this-cell", always(STAFF))
+    with silent as running, ThreadPoolExecutor(3) as devices:
         codes = [
-            devices.submit(login, cell, seconds=15.0),
+            devices.submit(log_in_by_pap, cell, seconds=15.0),
             devices.submit(tunnel.say, login_inside(b"zoe", b"open sesame")),
             devices.submit(repeated_login, cell),
         ]
         assert [code.result() for code in codes] == [ACCESS_REJECT] * 3
+    assert running.asked == []
+    assert running.server.counters["dropped"] >= 3
     assert [record.reason for record in cell.decisions()] == ["verifier-unavailable"] * 3
     cell.forget_records()
-    with verifier(always(STAFF)):
-        assert login(cell) == ACCESS_ACCEPT
+    with verifier(STAFF):
+        assert log_in_by_pap(cell) == ACCESS_ACCEPT
     assert cell.decision().reason == "rule-permitted"
 
 
 def repeated_login(cell):
     """The response's code for a request that is repeated every 1.5 seconds, for at most 15 seconds."""
     nas = Nas(cell.alpha)
-    attributes = joined([(USER_NAME, "zoe"), (CALLING_STATION_ID, new_mac())])
-    request = packet.make_access_request(9, os.urandom(16), attributes, nas.key, b"open sesame")
+    request = packet.make_access_request(9, os.urandom(16), named("zoe", new_mac()), nas.key, PASSWORD.encode())
     with nas.socket() as asking:
         asking.settimeout(1.5)
         for _ in range(10):
@@ -160,34 +203,24 @@ def repeated_login(cell):
     return None
 
 
-def test_response_signed_with_another_secret_is_rejected(cell):
-    with running_verifier(cell.config.verifier.port, "not-the-secret-of-this-cell", always(STAFF)) as running:
-        assert login(cell, seconds=15.0) == ACCESS_REJECT
-    assert running.asked == []
-    assert running.server.counters["dropped"] >= 1
-    assert cell.decision().reason == "verifier-unavailable"
-
-
-def test_user_blocked_during_verification_is_rejected(cell, replica):
+def test_user_blocked_during_verification_is_rejected(cell, verifier):
     """A deleted user is rejected too, because the data at the end of the verification counts."""
-    users = {"otto": ("user-disabled", lambda batch: put_argon2_user(batch, cell, "otto", "x", disabled=True))}
-    users["emil"] = ("unknown-user", lambda batch: batch.delete_user(cell.alpha.number, "emil"))
-    with replica.begin() as batch:
-        put_argon2_user(batch, cell, "emil", "correct horse battery")
+    cell.put_argon2_user("emil", "correct horse battery")
 
     async def verify(slot, name, password):
-        with replica.begin() as batch:
-            users[name.decode()][1](batch)
+        if name == b"otto":
+            cell.put_argon2_user("otto", "x", disabled=True)
+        else:
+            with cell.changes() as batch:
+                batch.delete_user(cell.alpha.number, "emil")
         return VerificationResult()
 
-    with running_verifier(cell.config.verifier.port, cell.config.verifier.secret, verify):
-        for name, (reason, _) in users.items():
-            cell.forget_records()
-            assert login(cell, name) == ACCESS_REJECT
-            assert cell.decision().reason == reason
+    with verifier(verify):
+        assert [log_in_by_pap(cell, name) for name in ("otto", "emil")] == [ACCESS_REJECT] * 2
+    assert [record.reason for record in cell.decisions()] == ["user-disabled", "unknown-user"]
 
 
-def test_tenant_that_fills_the_verifier_leaves_room_for_others(cell, replica, monkeypatch):
+def test_tenant_that_fills_the_verifier_leaves_room_for_others(cell, verifier, monkeypatch):
     monkeypatch.setattr(server, "MAX_PER_SLOT", 4)
     held = threading.Event()
 
@@ -196,19 +229,15 @@ def test_tenant_that_fills_the_verifier_leaves_room_for_others(cell, replica, mo
             await asyncio.sleep(0.01)
         return STAFF
 
-    with replica.begin() as batch:
+    with cell.changes() as batch:
         cell.bravo.put_source(batch)
-    with (
-        running_verifier(cell.config.verifier.port, cell.config.verifier.secret, verify) as running,
-        ThreadPoolExecutor(4) as devices,
-    ):
-        waiting = [devices.submit(login, cell, f"zoe-{number}") for number in range(4)]
-        while len(running.asked) < 4:
-            threading.Event().wait(0.01)
-        assert login(cell) == ACCESS_REJECT
+    with verifier(verify) as running, ThreadPoolExecutor(4) as devices:
+        waiting = [devices.submit(log_in_by_pap, cell, f"zoe-{number}") for number in range(4)]
+        running.wait_for_logins(4)
+        assert log_in_by_pap(cell) == ACCESS_REJECT
         assert cell.decision().reason == "verifier-busy"
-        assert radclient(cell.bravo, 'User-Name="zoe"', 'User-Password="x"').code == "Access-Accept"
+        assert log_in(cell.bravo, "zoe", "x") == ACCESS_ACCEPT
         held.set()
         assert [each.result() for each in waiting] == [ACCESS_ACCEPT] * 4
         # Finished logins free their slots.
-        assert login(cell) == ACCESS_ACCEPT
+        assert log_in_by_pap(cell) == ACCESS_ACCEPT

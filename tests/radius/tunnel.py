@@ -54,7 +54,7 @@ class Tunnel:
         kind: int = TTLS,
         *,
         version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
-        outer: str = "anonymous",
+        outer: str | None = "anonymous",
         mac: str = "",
         context: ssl.SSLContext | None = None,
         session: ssl.SSLSession | None = None,
@@ -74,8 +74,9 @@ class Tunnel:
     def ask(self, packet: bytes) -> bytes:
         """Send an EAP packet and return the EAP packet of the response."""
         state = encode_attribute(STATE, self.state) if self.state else b""
-        named = encode_attribute(USER_NAME, self.outer) + encode_attribute(CALLING_STATION_ID, self.mac) + self.more
-        reply = Nas(self.tenant).ask(named + encode_eap_message(packet) + state, seconds=self.patience_seconds)
+        name = b"" if self.outer is None else encode_attribute(USER_NAME, self.outer)
+        place = encode_attribute(CALLING_STATION_ID, self.mac) + self.more
+        reply = Nas(self.tenant).ask(name + place + encode_eap_message(packet) + state, seconds=self.patience_seconds)
         self.code, self.state, found = reply[0], b"", b""
         for number, value in parse_attributes(reply):
             if number == EAP_MESSAGE:

@@ -45,6 +45,11 @@ def document(*rules, fallback=None):
     return {"rules": list(rules), "fallback": fallback or {"verdict": "deny"}}
 
 
+def office_policy(printers="20", cameras="30"):
+    """Printers and cameras in separate VLANs."""
+    return document(by_group("printers", printers), by_group("cameras", cameras, identifier="c"))
+
+
 class Net:
     """The network of one tenant."""
 
@@ -81,8 +86,7 @@ class Net:
         user_id = add_user(self.owner, self.tenant, name)
         for group in groups:
             self.owner.execute(
-                "INSERT INTO user_groups (tenant_id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING",
-                (self.id, group),
+                "INSERT INTO user_groups (tenant_id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING", (self.id, group)
             )
             self.owner.execute(
                 "INSERT INTO user_group_members (tenant_id, user_id, group_id) "
@@ -185,6 +189,11 @@ class Net:
         self.wait()
         self.turn()
 
+    def publish(self, policy):
+        """Publish the policy, and process this change."""
+        self.decide_by(policy)
+        self.settle()
+
     def wait(self):
         """Advance the clock of the request rate limiter by one minute."""
         self.owner.execute("UPDATE redecisions SET fed_at = fed_at - interval '1 minute'")
@@ -250,7 +259,7 @@ def net(net_of, upload):
 @pytest.fixture
 def office(net):
     """A printer and a camera in separate VLANs: {name: session}."""
-    net.decide_by(document(by_group("printers", "20"), by_group("cameras", "30", identifier="c")))
+    net.decide_by(office_policy())
     net.add(PRINTER, "printers")
     net.add(CAMERA, "cameras")
     sessions = {"printer": net.join(PRINTER), "camera": net.join(CAMERA)}

@@ -1,4 +1,7 @@
-"""Sending the items of runs: in parallel, within the approval limits, and only when needed."""
+"""Sending the items of runs: in parallel, within the approval limits, and only when needed.
+
+Runs that wait for approval drop items that were sent or have ended. An empty run ends automatically.
+"""
 
 import threading
 from datetime import timedelta
@@ -14,7 +17,7 @@ from nac.redecisions.settings import MIN_CEILING
 from nac.sessions.coa_requests import service as coa
 from nac.sessions.coa_requests.request_queue import withdraw_outdated
 from tests.polling import until
-from tests.redecisions.conftest import CAMERA, LAPTOP, PRINTER, by_group, document
+from tests.redecisions.conftest import CAMERA, LAPTOP, PRINTER, by_group, document, office_policy
 
 LEAVE = "DELETE FROM endpoint_group_members m USING endpoints e WHERE e.id = m.endpoint_id AND e.mac = %s"
 
@@ -28,8 +31,7 @@ def due(net):
 def large(net, crowd):
     """A run with requests to a NAS that does not respond, which takes long."""
     net.call(service.update_settings, ceiling_percent=100)
-    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
-    net.settle()
+    net.publish(office_policy("21"))
     [run] = net.runs
     assert (run["state"], run["items"]) == ("sending", {"asked": 10, "found": 2})
     return run
@@ -91,8 +93,7 @@ def test_vlan_change_that_disconnects_many_needs_approval(net, crowd):
 
 
 def test_approval_stays_valid_after_a_later_full_check(net, crowd):
-    net.decide_by(document())
-    net.settle()
+    net.publish(document())
     [run] = net.runs
     net.call(service.approve_redecision, number=run["id"])
     net.turn()
@@ -109,13 +110,11 @@ def test_approval_stays_valid_after_a_later_full_check(net, crowd):
 
 
 def test_approval_covers_only_what_was_listed(net, crowd):
-    net.decide_by(document())
-    net.settle()
+    net.publish(document())
     net.call(service.approve_redecision, number=net.runs[0]["id"])
     net.turn()
     # No device needs to be disconnected any more.
-    net.decide_by(document(by_group("printers", "20")))
-    net.settle()
+    net.publish(document(by_group("printers", "20")))
     approved, later = net.runs
     assert (approved["state"], later["state"]) == ("superseded", "done")
     assert net.queued_requests == {}
@@ -139,8 +138,7 @@ def test_session_with_a_pending_request_is_checked_again(net, large, crowd):
 
 
 def test_stopping_a_run_keeps_the_block(net, office):
-    net.decide_by(document())
-    net.settle()
+    net.publish(document())
     assert net.queued_requests[office["printer"]] == "disconnect"
     net.call(endpoints.block_endpoint, mac=PRINTER)
     net.call(service.stop_redecision, number=net.runs[0]["id"])
@@ -161,8 +159,7 @@ def test_cancelling_a_manual_request_keeps_the_block(net, office):
 
 
 def test_request_shared_with_a_later_run_survives_a_stop(net, office):
-    net.decide_by(document())
-    net.settle()
+    net.publish(document())
     first = net.runs[0]["id"]
     net.owner.execute(LEAVE, (PRINTER,))
     net.settle()
@@ -214,8 +211,7 @@ def test_worker_locks_open_runs_first(net, large, monkeypatch):
 def test_late_check_waits_until_the_journal_is_stored(net, office):
     at = net.log(*net.answer(PRINTER))
     net.owner.execute("UPDATE cells SET shipped_until = now() - interval '1 hour'")
-    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
-    net.settle()
+    net.publish(office_policy("21"))
     due(net)
     late = net.begin(PRINTER, encode_class(at), "late")
     due(net)
@@ -233,8 +229,7 @@ def test_unreadable_session_is_skipped_and_reported(net, office, caplog):
         "WHERE at = (SELECT max(at) FROM auth_log)"
     )
     net.owner.execute("UPDATE sessions SET class = '0x666f6f' WHERE id = %s", (office["printer"],))
-    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "31", identifier="c")))
-    net.settle()
+    net.publish(office_policy("21", "31"))
     [run] = net.runs
     assert run["cannot_be_redecided"] == {"fault": 1, "no-class": 1}
     assert net.queued_requests == {office["camera"]: "reauthenticate"}
@@ -242,8 +237,7 @@ def test_unreadable_session_is_skipped_and_reported(net, office, caplog):
 
 
 def test_summary_of_a_run_outlives_its_items(net, office):
-    net.decide_by(document(by_group("printers", "21")))
-    net.settle()
+    net.publish(document(by_group("printers", "21")))
     [before] = net.runs
     net.owner.execute("UPDATE redecisions SET ended_at = now() - interval '3 days'")
     with net.scope("worker") as session:
@@ -286,3 +280,75 @@ def test_restored_database_ignores_old_transaction_ids(net, office):
     net.settle()
     assert net.owner.execute("SELECT count(*) FROM redecision_marks WHERE noun = 'user'").fetchone() == (0,)
     assert net.owner.execute("SELECT after_xact FROM coa_requests WHERE id = %s", (request.id,)).fetchone() == (None,)
+
+
+def mac(number):
+    return f"00a0c00001{number:02x}"
+
+
+def clear(net):
+    more = True
+    while more:
+        with net.scope("worker") as session:
+            more = completion.settle_waiting(session, tenant_id=net.id)
+
+
+@pytest.fixture
+def waiting_run(net, crowd):
+    """A run that waits for approval, because a policy would disconnect all devices."""
+    net.publish(document(by_group("staff", "20")))
+    [run] = net.runs
+    assert (run["state"], run["items"]) == ("waiting", {"found": len(crowd)})
+
+
+def test_item_sent_by_a_small_run_is_dropped(net, crowd, waiting_run):
+    net.owner.execute("UPDATE endpoints SET name = 'lobby' WHERE mac = %s", (mac(0),))
+    net.settle()
+    assert net.queued_requests == {crowd[0]: "disconnect"}
+    large, small = net.runs
+    assert (large["state"], large["items"]) == ("waiting", {"found": len(crowd) - 1, "settled": 1})
+    assert small["state"] == "done"
+    net.call(service.approve_redecision, number=large["id"])
+    net.turn()
+    assert net.runs[0]["requests"] == {"queued": 9}
+    assert net.owner.execute("SELECT count(*) FROM coa_requests").fetchone() == (10,)
+
+
+def test_run_ends_if_others_sent_all_its_items(net, crowd, waiting_run):
+    for number in range(len(crowd)):
+        net.owner.execute("UPDATE endpoints SET name = 'lobby' WHERE mac = %s", (mac(number),))
+        net.settle()
+        net.owner.execute("UPDATE redecisions SET created_at = created_at - interval '2 hours'")
+    large, *small = net.runs
+    assert (large["state"], large["items"]) == ("superseded", {"settled": len(crowd)})
+    assert "were checked later" in large["detail"]
+    assert large["ended"]
+    assert {run["state"] for run in small} <= {"done", "sending"}
+
+
+def test_item_of_an_unaffected_session_is_dropped(net, crowd, waiting_run):
+    net.owner.execute(
+        "INSERT INTO endpoint_groups (tenant_id, name) VALUES (%s, 'staff') ON CONFLICT DO NOTHING", (net.id,)
+    )
+    net.owner.execute(
+        "INSERT INTO endpoint_group_members (tenant_id, endpoint_id, group_id) SELECT e.tenant_id, e.id, g.id "
+        "FROM endpoints e JOIN endpoint_groups g USING (tenant_id) WHERE e.mac = %s AND g.name = 'staff'",
+        (mac(0),),
+    )
+    net.settle()
+    [run] = net.runs
+    assert (run["state"], run["items"]) == ("waiting", {"found": len(crowd) - 1, "settled": 1})
+
+
+def test_run_ends_when_its_sessions_have_ended(net, crowd, waiting_run, monkeypatch):
+    monkeypatch.setattr(live_sessions, "PAGE_ROWS", 5)
+    clear(net)
+    assert net.runs[0]["items"] == {"found": len(crowd)}
+    for row in crowd[:-1]:
+        net.end(row)
+    clear(net)
+    [run] = net.runs
+    assert (run["state"], run["items"]) == ("waiting", {"found": 1, "settled": len(crowd) - 1})
+    net.end(crowd[-1])
+    clear(net)
+    assert net.runs[0]["state"] == "superseded"

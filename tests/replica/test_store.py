@@ -2,9 +2,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -25,7 +28,14 @@ from nac.cellformat.replica.records import (
     SlotRecord,
     UserRecord,
 )
-from nac.cellformat.replica.store import ReplicaDamaged, ReplicaError, ReplicaFull, ReplicaMissing, ReplicaWriter
+from nac.cellformat.replica.store import (
+    ReplicaDamaged,
+    ReplicaError,
+    ReplicaFull,
+    ReplicaMissing,
+    ReplicaReader,
+    ReplicaWriter,
+)
 from tests.replica.contents import everything, view_of
 from tests.replica.reader_process import ROOT, ReaderProcess
 from tests.run_depth import examples
@@ -49,6 +59,16 @@ def directory(tmp_path):
 
 def data_file(directory):
     return directory / (directory / CURRENT).read_text() / "data.mdb"
+
+
+def generations(directory):
+    return [path for path in directory.iterdir() if path.is_dir()]
+
+
+def run_python(script, directory):
+    """Run a script in its own process, because LMDB opens a file once per process and may end the process."""
+    command = [sys.executable, "-c", script, str(directory)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
 
 
 def fill(writer, count=1):
@@ -75,25 +95,15 @@ def test_every_kind_of_record_round_trips(writer):
         batch.put_authority("/O=Alpha/CN=Alpha CA", authority)
         batch.set_meta("position", "5:9:7")
     with view_of(writer) as view:
-        assert view.slot(3) == SLOT
-        assert view.site(7, SITE) == site
-        assert view.policy(7, POLICY) == policy
+        assert (view.slot(3), view.slot(4)) == (SLOT, None)
+        assert (view.site(7, SITE), view.policy(7, POLICY)) == (site, policy)
         assert view.nas_by_identifier(7, "switch-1") == view.nas_by_address(7, b"\xc0\x00\x02\x01") == nas
         assert view.endpoint(7, "aabbccddeeff") == ENDPOINT
-        assert view.user(7, "STRASSE") == user
-        assert view.certificate(7, "ff01") == certificate
-        assert view.authority("/O=Alpha/CN=Alpha CA") == authority
-        assert view.meta("position") == "5:9:7"
-
-
-def test_keys_of_other_tenants_find_nothing(writer):
-    fill(writer)
-    with view_of(writer) as view:
-        assert view.endpoint(7, "000000000000") == ENDPOINT
-        assert view.endpoint(8, "000000000000") is None
-        assert view.endpoint(7, "000000000001") is None
-        assert view.endpoint(7, "") is None
-        assert view.slot(4) is None
+        assert (view.user(7, "STRASSE"), view.certificate(7, "ff01")) == (user, certificate)
+        assert (view.authority("/O=Alpha/CN=Alpha CA"), view.meta("position")) == (authority, "5:9:7")
+        # The keys of other tenants and devices.
+        others = ((8, "aabbccddeeff"), (7, "aabbccddeefe"), (7, ""))
+        assert [view.endpoint(*key) for key in others] == [None] * 3
 
 
 @settings(
@@ -152,14 +162,14 @@ def test_clearing_a_tenant_keeps_its_neighbours(writer):
 
 def test_clearing_a_nas_removes_both_keys(writer):
     gone, kept = NasRecord("n1", "A", SITE, ""), NasRecord("n2", "B", SITE, "")
+    address = b"\x01\x02\x03\x04"
     with writer.begin() as batch:
-        batch.put_nas(keys.by_identifier(7, "a"), gone)
-        batch.put_nas(keys.by_address(7, b"\x01\x02\x03\x04"), gone)
+        for key, nas in ((keys.by_identifier(7, "a"), gone), (keys.by_address(7, address), gone)):
+            batch.put_nas(key, nas)
         batch.put_nas(keys.by_identifier(7, "b"), kept)
         batch.clear_nases(7, {"n1"})
     with view_of(writer) as view:
-        assert view.nas_by_identifier(7, "a") is None
-        assert view.nas_by_address(7, b"\x01\x02\x03\x04") is None
+        assert view.nas_by_identifier(7, "a") is view.nas_by_address(7, address) is None
         assert view.nas_by_identifier(7, "b") == kept
 
 
@@ -175,37 +185,29 @@ def test_rebuild_serves_the_old_data_until_complete(writer, directory):
         time.sleep(0.25)
         assert reader.evaluate("view.endpoint(7, '000000000000')") == "None"
         assert reader.evaluate("view.slot(4).slug") == "'alpha'"
-    assert len([path for path in directory.iterdir() if path.is_dir()]) == 1
+    assert len(generations(directory)) == 1
 
 
 def test_killed_rebuild_keeps_serving_the_old_data(directory):
     with ReplicaWriter(directory) as writer:
         fill(writer)
-    script = (
-        "import sys, time\n"
-        "from nac.cellformat.replica.store import ReplicaWriter\n"
-        "writer = ReplicaWriter(sys.argv[1], fresh=True)\n"
-        "with writer.begin() as batch:\n"
-        "    batch.put_endpoint(7, '0' * 12, __import__('tests.replica.test_store', fromlist=['x']).ENDPOINT)\n"
-        "    print('filling', flush=True)\n"
-        "    time.sleep(60)\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", script, str(directory)], stdout=subprocess.PIPE, cwd=ROOT)
-    assert process.stdout.readline() == b"filling\n"
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
+    script = """
+import os, signal, sys
+from nac.cellformat.replica.store import ReplicaWriter
+from tests.replica.test_store import ENDPOINT
+with ReplicaWriter(sys.argv[1], fresh=True).begin() as batch:
+    batch.put_endpoint(7, '0' * 12, ENDPOINT)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert run_python(script, directory).returncode == -signal.SIGKILL
     with ReplicaWriter(directory) as writer:
         assert writer.slots() == {3: SLOT}
-        assert len([path for path in directory.iterdir() if path.is_dir()]) == 1
+        assert len(generations(directory)) == 1
 
 
 def test_second_writer_is_rejected(writer, directory):
     script = "import sys; from nac.cellformat.replica.store import ReplicaWriter; ReplicaWriter(sys.argv[1])"
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(directory)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert "another agent already writes the replica" in done.stderr
+    assert "another agent already writes the replica" in run_python(script, directory).stderr
 
 
 @pytest.mark.parametrize("kept", [0, 100, 4096, 3 * 4096, 0.5])
@@ -252,7 +254,7 @@ with ReplicaWriter(directory) as writer:
     for look in (writer.slots, lambda: writer.meta("complete"), lambda: fill(writer), lambda: fill(writer)):
         try:
             look()
-        except ReplicaDamaged as error:
+        except ReplicaDamaged:
             print("damaged")
     writer.rebuild()
     fill(writer)
@@ -261,9 +263,8 @@ with ReplicaWriter(directory) as writer:
 
 
 def test_writer_reports_a_damaged_file_and_can_rebuild(directory):
-    """The test runs in its own process, because LMDB may end it. A batch that could not begin leaves no lock."""
-    script = [sys.executable, "-c", _BROKEN_UNDER_ITS_WRITER, str(directory)]
-    done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    """A batch that could not begin leaves no lock."""
+    done = run_python(_BROKEN_UNDER_ITS_WRITER, directory)
     assert (done.stdout.split(), done.stderr) == (["damaged"] * 4 + ["alpha"], "")
 
 
@@ -297,18 +298,13 @@ def test_full_map_rejects_the_batch_and_keeps_the_data(directory):
 
 def test_killed_reader_does_not_make_the_file_grow(writer, directory):
     fill(writer, 2_000)
-    script = (
-        "import sys, time\n"
-        "from nac.cellformat.replica.store import ReplicaReader\n"
-        "view = ReplicaReader(sys.argv[1]).begin().__enter__()\n"
-        "print('reading', flush=True)\n"
-        "time.sleep(60)\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", script, str(directory)], stdout=subprocess.PIPE, cwd=ROOT)
-    assert process.stdout.readline() == b"reading\n"
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
+    script = """
+import os, signal, sys
+from nac.cellformat.replica.store import ReplicaReader
+with ReplicaReader(sys.argv[1]).begin():
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert run_python(script, directory).returncode == -signal.SIGKILL
     for _ in range(30):
         fill(writer, 2_000)
     assert data_file(directory).stat().st_size < 4 << 20
@@ -337,3 +333,42 @@ def test_pool_is_found_only_by_its_current_name(writer):
         put(one, "cameras")
         batch.delete_pool(7, two)
     assert find_pools(*names) == [None, None, one]
+
+
+def test_no_thread_misses_a_replica_that_another_opens(directory):
+    """`radiusd` authenticates and accounts in two threads. The later thread must wait."""
+    with ReplicaWriter(directory) as writer:
+        fill(writer)
+
+    def read(reader, together):
+        together.wait()
+        with reader.begin() as view:
+            return view.version
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(60):
+            reader, together = ReplicaReader(directory), threading.Barrier(4)
+            assert len(set(pool.map(read, [reader] * 4, [together] * 4))) == 1
+            reader.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "added"),
+    [
+        (
+            NasRecord,
+            ["n", "Switch", "site", "cisco", True, [[b"sealed", "nas:n"]], "rotation", False],
+            {"mab_password": "mac", "sealed_mab_password": b"", "mab_by_name": False},
+        ),
+        (
+            SlotRecord,
+            [7, "t", "a", "active", "site", "0a", 200, 60, ["mab"], ["1.3"], True, False, b"key", 600, [], "rotation"],
+            {"realms": ()},
+        ),
+    ],
+)
+def test_record_of_an_earlier_version_is_read_with_defaults(kind, written, added):
+    """The records lack the MAB settings of a NAS and the realms of a tenant."""
+    found = msgspec.msgpack.decode(msgspec.msgpack.encode(written), type=kind)
+    assert {name: getattr(found, name) for name in added} == added
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(found))[: len(written)] == written

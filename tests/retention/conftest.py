@@ -1,7 +1,7 @@
 """Tenants with rows of many days in every log, and single runs of retention at a chosen time."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
@@ -9,11 +9,11 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg import sql
 from sqlalchemy import Engine, Table, insert, inspect, select, text, update
 from sqlalchemy.orm import Session
 
 from nac.kit.clock import utc_now
+from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.db.base import Base
 from nac.kit.ids import TenantId
 from nac.logs.exports.export_folder import ExportFolder
@@ -22,7 +22,7 @@ from nac.logs.retention.enforcement import EnforcementResult, enforce_retention
 from nac.logs.retention.plan import midnight
 from nac.logs.retention.row_deletion import DeletionWindow
 from tests.factories.rows import make_row
-from tests.factories.tenancy import Platform, make_tenant
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.postgres import Database
 from tests.row_snapshots import snapshotted
 
@@ -55,23 +55,34 @@ class Logs:
     def ago(self, days: int) -> date:
         return self.today - days * DAY
 
-    def partition(self, *days: date) -> None:
-        """Create a partition of every log for that day."""
+    def sql(self, statement: str, *given: object) -> list[tuple[Any, ...]]:
+        """Execute a statement as the owner of the database."""
         with psycopg.connect(self.database.owner_url) as connection:
-            for log, day in ((log, day) for log in TABLES if log != "coa" for day in days):
-                parent, _ = TABLES[log]
-                name = f"{parent}_{day:%Y%m%d}"
-                if connection.execute("SELECT to_regclass(%s)", (name,)).fetchone() == (None,):
-                    names = {"name": sql.Identifier(name), "parent": sql.Identifier(parent)}
-                    bounds = {"first": sql.Literal(str(day)), "last": sql.Literal(str(day + DAY))}
-                    connection.execute(
-                        sql.SQL(
-                            # Its lock would delay the deletion of a day until the next run.
-                            "CREATE TABLE {name} PARTITION OF {parent} FOR VALUES FROM ({first}) TO ({last})"
-                            " WITH (autovacuum_enabled = off);"
-                            "ALTER TABLE {name} ENABLE ROW LEVEL SECURITY"
-                        ).format(**names, **bounds)
-                    )
+            found = connection.execute(statement, given or None)
+            return found.fetchall() if found.description else []
+
+    def scope(self, engine: Engine | None = None, *, tenant: str = "alpha") -> AbstractContextManager[Session]:
+        return session_scope(TenantScope(self.tenants[tenant]), engine=engine or self.app)
+
+    def end(self, tenant: str, *steps: Callable[..., object]) -> None:
+        """Delete or purge a tenant."""
+        with session_scope(PlatformScope(), engine=self.app) as session:
+            for step in steps:
+                step(session, actor=ACTOR, tenant_id=self.tenants[tenant])
+
+    def partition(self, *days: date, logs: Sequence[str] = ("auth", "accounting", "sessions", "usage")) -> None:
+        """Create a partition of these logs for each day. The log `coa` has no partitions."""
+        parents = [TABLES[log][0] for log in logs]
+        names = {f"{parent}_{day:%Y%m%d}": (parent, day) for parent in parents for day in days}
+        there = {name for (name,) in self.sql("SELECT relname FROM pg_class WHERE relname = ANY(%s)", list(names))}
+        create = [
+            # The lock of autovacuum would delay the deletion of a day until the next run.
+            f"CREATE TABLE {name} PARTITION OF {parent} FOR VALUES FROM ('{day}') TO ('{day + DAY}')"
+            f" WITH (autovacuum_enabled = off); ALTER TABLE {name} ENABLE ROW LEVEL SECURITY;"
+            for name, (parent, day) in names.items()
+            if name not in there
+        ]
+        self.sql("".join(create))
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
@@ -110,15 +121,13 @@ class Logs:
 
     def change(self, tenant: str, log: str, **values: Any) -> None:
         table = Base.metadata.tables["retention_settings"]
+        mine = table.c.tenant_id == self.tenants[tenant], table.c.log == log
         with Session(self.owner) as session, session.begin():
-            session.execute(
-                update(table).where(table.c.tenant_id == self.tenants[tenant], table.c.log == log).values(values)
-            )
+            session.execute(update(table).where(*mine).values(values))
 
     def take_effect(self) -> None:
         """Make all settings effective, as if they were announced long ago."""
-        with psycopg.connect(self.database.owner_url) as connection:
-            connection.execute("DELETE FROM retention_terms")
+        self.sql("DELETE FROM retention_terms")
 
     def hold(self, tenant: str, **values: Any) -> None:
         with Session(self.owner) as session, session.begin():
@@ -132,11 +141,8 @@ class Logs:
 
     def forget(self) -> None:
         """Delete all rows, settings, holds and sizes, but not the tenants."""
-        tables = [*(parent for parent, _ in TABLES.values()), "retention_settings", "retention_holds", "log_sizes"]
-        tables.append("retention_terms")
-        with psycopg.connect(self.database.owner_url) as connection:
-            for table in [*tables, "log_measures"]:
-                connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
+        tables = ["retention_settings", "retention_holds", "log_sizes", "retention_terms", "log_measures"]
+        self.sql("".join(f"DELETE FROM {table};" for table in [*(parent for parent, _ in TABLES.values()), *tables]))
 
     def there(self, *logs: str) -> Rows:
         found: Rows = set()
@@ -149,13 +155,12 @@ class Logs:
         return found
 
     def partitions(self, log: str = "auth") -> set[date]:
-        with psycopg.connect(self.database.owner_url) as connection:
-            rows = connection.execute(
-                "SELECT to_date(right(inhrelid::regclass::text, 8), 'YYYYMMDD') FROM pg_inherits"
-                " WHERE inhparent = %s::regclass AND inhrelid::regclass::text ~ '[0-9]$'",
-                (TABLES[log][0],),
-            ).fetchall()
-        return {row[0] for row in rows}
+        rows = self.sql(
+            "SELECT to_date(right(inhrelid::regclass::text, 8), 'YYYYMMDD') FROM pg_inherits"
+            " WHERE inhparent = %s::regclass AND inhrelid::regclass::text ~ '[0-9]$'",
+            TABLES[log][0],
+        )
+        return {day for (day,) in rows}
 
     def scalars(self, model: type[Base]) -> list[Any]:
         with Session(self.owner) as session:
@@ -180,13 +185,8 @@ def logs(
     made = Logs(database, owner_engine, app_engine, worker_engine, tenants, utc_now(), tmp_path / "exports")
     yesterday = made.ago(1)
     yield made
-    with psycopg.connect(database.owner_url) as connection:
-        for log in TABLES.keys() - {"coa"}:
-            for day in made.partitions(log):
-                if day < yesterday:
-                    connection.execute(
-                        sql.SQL("DROP TABLE {}").format(sql.Identifier(f"{TABLES[log][0]}_{day:%Y%m%d}"))
-                    )
+    old = [(TABLES[log][0], day) for log in TABLES.keys() - {"coa"} for day in made.partitions(log) if day < yesterday]
+    made.sql("".join(f"DROP TABLE {parent}_{day:%Y%m%d};" for parent, day in old))
 
 
 class Ticking:

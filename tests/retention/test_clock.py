@@ -1,16 +1,13 @@
 """After a jump of the clock, Admit deletes nothing for a week, or until the clock is set back."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
-from sqlalchemy import text, update
-from sqlalchemy.orm import Session
 
 from nac.core import alarms
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.logs.retention import clock
-from nac.models import RetentionClock
 from tests.retention.conftest import DAY, Logs
 
 
@@ -21,12 +18,7 @@ def codes(logs: Logs) -> list[str]:
 
 def pass_time(logs: Logs, by: timedelta) -> None:
     """Advance the clock by this time since the last run."""
-    with Session(logs.owner) as session, session.begin():
-        session.execute(
-            update(RetentionClock).values(
-                seen_at=RetentionClock.seen_at - by, doubted_until=RetentionClock.doubted_until - by
-            )
-        )
+    logs.sql("UPDATE retention_clock SET seen_at = seen_at - %s, doubted_until = doubted_until - %s", by, by)
 
 
 def test_clock_jump_stops_deletion_for_a_week(logs: Logs) -> None:
@@ -57,13 +49,8 @@ def test_clock_set_back_ends_the_doubt(logs: Logs) -> None:
 def test_worker_with_a_different_clock_deletes_nothing(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     """Admit deletes neither rows nor expired export files."""
     clock.read_clock(engine=logs.worker)
-
-    def in_a_year() -> datetime:
-        return utc_now() + timedelta(days=365)
-
-    monkeypatch.setattr(clock, "utc_now", in_a_year)
-    with Session(logs.owner) as session:
-        database_now = session.scalars(text("SELECT clock_timestamp()")).one()
+    monkeypatch.setattr(clock, "utc_now", lambda: utc_now() + 365 * DAY)
+    [(database_now,)] = logs.sql("SELECT clock_timestamp()")
     told = clock.read_clock(engine=logs.worker)
     assert not told.is_trusted
     assert abs(told.now - database_now) < timedelta(minutes=1)

@@ -1,14 +1,10 @@
 """After a run of retention, exactly the rows that the settings retain remain, for any interruption."""
 
-import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from datetime import time as clock
 
 import psycopg
@@ -17,17 +13,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
-from nac.kit.db import PlatformScope, TenantScope, queries, session_scope
+from nac.kit.db import queries
 from nac.kit.errors import ScopeViolation
+from nac.kit.ids import TenantId
 from nac.logs.log_tables import DEFAULT_LIMITS
 from nac.logs.retention import holds, row_deletion
 from nac.logs.retention.clock import ClockReading
+from nac.logs.retention.plan import load_limits, load_plan
 from nac.logs.retention.row_deletion import DeletionWindow
-from nac.models import RetentionLimits, RetentionNotice, RetentionTerm, Site
+from nac.models import RetentionLimits, RetentionNotice, RetentionTerm
 from nac.onboarding import tenant_purge
 from nac.tenancy.tenants import service as tenants
+from tests.exports.killed_script import killed_at_the_end
 from tests.factories.tenancy import ACTOR
-from tests.polling import PATIENCE_SECONDS
+from tests.polling import PATIENCE_SECONDS, until
 from tests.retention.conftest import DAY, TABLES, Logs, Ticking
 from tests.run_depth import examples
 
@@ -73,14 +72,8 @@ def test_exactly_the_kept_rows_remain(logs: Logs, chosen) -> None:
     for (tenant, log), days in chosen["days"].items():
         logs.choose(tenant, log, days=days)
     for tenant, log, first, last, in_force in chosen["held"]:
-        cleared = None if in_force else logs.now - 8 * DAY
-        logs.hold(
-            tenant,
-            log=log,
-            first_day=first and logs.ago(first),
-            last_day=last and logs.ago(last),
-            cleared_at=cleared,
-        )
+        period = {"first_day": first and logs.ago(first), "last_day": last and logs.ago(last)}
+        logs.hold(tenant, log=log, **period, cleared_at=None if in_force else logs.now - 8 * DAY)
 
     def is_kept(tenant: str, log: str, age: int) -> bool:
         days = chosen["days"].get((tenant, log), DEFAULT_LIMITS[log].default_days)
@@ -96,11 +89,10 @@ def test_exactly_the_kept_rows_remain(logs: Logs, chosen) -> None:
     }
     assert logs.there() == expected
     # A partition without rows is dropped when it is older than the retention of every tenant.
-    kept_ages = {age for _, _, age in chosen["rows"]}
     for age in WITH_PARTITION:
         days = [chosen["days"].get((tenant, "auth"), 90) for tenant in logs.tenants]
         if age > max(days) and not any(log == "auth" and day == logs.ago(age) for log, _, day in expected):
-            assert logs.ago(age) not in logs.partitions(), kept_ages
+            assert logs.ago(age) not in logs.partitions()
     assert logs.enforce().deleted == 0
 
 
@@ -110,24 +102,19 @@ def test_partition_with_rows_of_others_is_never_dropped(logs: Logs) -> None:
     logs.partition(day)
     logs.add("auth", "alpha", day)
     logs.add("auth", "bravo", day)
-    with psycopg.connect(logs.database.worker_url) as connection:
-        for given_up, outcome in (("alpha", "wanted"), ("bravo", "wanted")):
-            row = connection.execute(
-                "SELECT drop_log_partition('auth', %s, %s)", (day, [logs.tenants[given_up]])
-            ).fetchone()
-            assert row == (outcome,)
-        assert connection.execute("SELECT drop_log_partition('auth', %s, '{}')", (logs.ago(21),)).fetchone() == (
-            "missing",
-        )
-        for log, young in (("auth", logs.today), ("auth", logs.ago(1)), ("auth", logs.ago(-3)), ("coa", day)):
-            row = connection.execute(
-                "SELECT drop_log_partition(%s, %s, %s)", (log, young, list(logs.tenants.values()))
-            ).fetchone()
-            assert row == ("wanted",)
+    everyone = list(logs.tenants.values())
+
+    def drop(log: str, day: date, given_up: list[TenantId]) -> str:
+        with psycopg.connect(logs.database.worker_url) as connection:
+            [(outcome,)] = connection.execute("SELECT drop_log_partition(%s, %s, %s)", (log, day, given_up)).fetchall()
+        return outcome
+
+    assert [drop("auth", day, [logs.tenants[tenant]]) for tenant in ("alpha", "bravo")] == ["wanted", "wanted"]
+    assert drop("auth", logs.ago(21), []) == "missing"
+    for log, young in (("auth", logs.today), ("auth", logs.ago(1)), ("auth", logs.ago(-3)), ("coa", day)):
+        assert drop(log, young, everyone) == "wanted"
     logs.hold("alpha", log="auth")
-    with psycopg.connect(logs.database.worker_url) as connection:
-        both = list(logs.tenants.values())
-        assert connection.execute("SELECT drop_log_partition('auth', %s, %s)", (day, both)).fetchone() == ("wanted",)
+    assert drop("auth", day, everyone) == "wanted"
     assert day in logs.partitions()
 
 
@@ -135,9 +122,7 @@ def test_rows_of_deleted_tenants_do_not_retain_a_partition(logs: Logs) -> None:
     day = logs.ago(91)
     logs.partition(day)
     logs.add("auth", "carol", day)
-    with session_scope(PlatformScope(), engine=logs.app) as session:
-        for end in (tenants.delete_tenant, tenant_purge.purge_tenant):
-            end(session, actor=ACTOR, tenant_id=logs.tenants["carol"])
+    logs.end("carol", tenants.delete_tenant, tenant_purge.purge_tenant)
     logs.enforce()
     assert day not in logs.partitions()
 
@@ -145,18 +130,17 @@ def test_rows_of_deleted_tenants_do_not_retain_a_partition(logs: Logs) -> None:
 def test_only_the_worker_drops_and_measures(logs: Logs) -> None:
     for url in (logs.database.app_url, logs.database.cell_url):
         for call in ("drop_log_partition('auth', current_date - 9, '{}')", "measure_log('auth', current_date)"):
-            with (
-                psycopg.connect(url) as connection,
-                pytest.raises(psycopg.errors.InsufficientPrivilege),
-            ):
-                connection.execute(psycopg.sql.SQL("SELECT {}").format(psycopg.sql.SQL(call)))
+            with psycopg.connect(url) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(f"SELECT {call}")
+
+
+def set_time_zone(logs: Logs, tenant: str, zone: str) -> None:
+    logs.sql("UPDATE sites SET time_zone = %s WHERE tenant_id = %s", zone, logs.tenants[tenant])
 
 
 def test_rows_are_deleted_only_in_the_tenant_night(logs: Logs) -> None:
     for tenant, zone in (("alpha", "Asia/Tokyo"), ("bravo", "America/New_York")):
-        with Session(logs.owner) as session, session.begin():
-            for site in session.query(Site).filter(Site.tenant_id == logs.tenants[tenant]):
-                site.time_zone = zone
+        set_time_zone(logs, tenant, zone)
     logs.partition(logs.ago(20))
     for tenant in logs.tenants:
         logs.choose(tenant, "auth", days=10)
@@ -173,17 +157,19 @@ def test_rows_are_deleted_only_in_the_tenant_night(logs: Logs) -> None:
     assert ("auth", logs.tenants["bravo"], logs.ago(20)) in logs.there()
 
 
-@pytest.mark.parametrize(
-    ("begins", "ends", "hour", "is_open"),
-    [(1, 5, 1, True), (1, 5, 5, False), (1, 5, 0, False), (22, 4, 23, True), (22, 4, 3, True), (22, 4, 12, False)],
-)
-def test_window_may_cross_midnight(logs: Logs, begins: int, ends: int, hour: int, is_open: bool) -> None:
-    from nac.logs.retention.plan import load_limits, load_plan
-
-    with session_scope(TenantScope(logs.tenants["alpha"]), engine=logs.worker) as session:
+def test_window_may_cross_midnight(logs: Logs) -> None:
+    with logs.scope(logs.worker) as session:
         plan = load_plan(session, tenant_id=logs.tenants["alpha"], now=logs.now, limits=load_limits(session))
-    at = datetime.combine(logs.today, clock(hour, 30), UTC)
-    assert DeletionWindow(clock(begins), clock(ends)).is_open(plan, at) is is_open
+    for begins, ends, open_at, closed_at in ((1, 5, [1], [0, 5]), (22, 4, [23, 3], [12])):
+        window = DeletionWindow(clock(begins), clock(ends))
+        for hour in open_at + closed_at:
+            at = datetime.combine(logs.today, clock(hour, 30), UTC)
+            assert window.is_open(plan, at) is (hour in open_at), (begins, ends, hour)
+
+
+def set_limits(logs: Logs, floor: int, default: int, ceiling: int) -> None:
+    insert = "INSERT INTO retention_limits (log, floor_days, default_days, ceiling_days) VALUES ('auth', %s, %s, %s)"
+    logs.sql(insert, floor, default, ceiling)
 
 
 def test_platform_limits_override_older_settings(logs: Logs) -> None:
@@ -192,8 +178,7 @@ def test_platform_limits_override_older_settings(logs: Logs) -> None:
     logs.choose("bravo", "auth", days=7)
     for tenant in ("alpha", "bravo"):
         logs.add("auth", tenant, logs.ago(40), logs.ago(20), logs.ago(10))
-    with Session(logs.owner) as session, session.begin():
-        session.add(RetentionLimits(log="auth", floor_days=15, default_days=15, ceiling_days=30))
+    set_limits(logs, 15, 15, 30)
     logs.enforce()
     assert {(whose, day) for _, whose, day in logs.there("auth")} == {
         (logs.tenants["alpha"], logs.ago(20)),
@@ -210,8 +195,7 @@ def test_shorter_retention_takes_effect_a_week_later(logs: Logs) -> None:
     logs.choose("alpha", "auth", days=60)
     logs.enforce()
     logs.change("alpha", "auth", days=10)
-    with Session(logs.owner) as session, session.begin():
-        session.add(RetentionLimits(log="auth", floor_days=7, default_days=28, ceiling_days=30))
+    set_limits(logs, 7, 28, 30)
     assert logs.enforce().deleted == 0
     told = {notice.tenant_id: notice for notice in logs.scalars(RetentionNotice)}
     for tenant, before, days, lost in (("alpha", 60, 10, 2), ("bravo", 90, 28, 1)):
@@ -233,9 +217,7 @@ def test_shorter_retention_takes_effect_a_week_later(logs: Logs) -> None:
 
 def test_unchanged_terms_are_not_written_again(logs: Logs) -> None:
     def written() -> list[tuple[str, ...]]:
-        query = "SELECT tenant_id::text, log, part, xmin::text FROM retention_terms ORDER BY 1, 2, 3"
-        with psycopg.connect(logs.database.owner_url) as connection:
-            return connection.execute(query).fetchall()
+        return logs.sql("SELECT tenant_id::text, log, part, xmin::text FROM retention_terms ORDER BY 1, 2, 3")
 
     logs.enforce()
     before = written()
@@ -258,10 +240,7 @@ def test_run_deletes_few_days_and_none_with_a_doubtful_clock(logs: Logs) -> None
 
 def test_tenant_cannot_set_platform_limits(logs: Logs) -> None:
     limits = RetentionLimits(log="auth", floor_days=2, default_days=2, ceiling_days=9_999)
-    with (
-        pytest.raises(ScopeViolation),
-        session_scope(TenantScope(logs.tenants["alpha"]), engine=logs.app) as session,
-    ):
+    with pytest.raises(ScopeViolation), logs.scope() as session:
         session.add(limits)
 
 
@@ -270,9 +249,7 @@ def test_failing_tenant_keeps_only_its_own_rows(logs: Logs, caplog) -> None:
     for tenant in ("alpha", "bravo"):
         logs.choose(tenant, "auth", days=10)
         logs.add("auth", tenant, logs.ago(20), logs.ago(91))
-    with Session(logs.owner) as session, session.begin():
-        for site in session.query(Site).filter(Site.tenant_id == logs.tenants["alpha"]):
-            site.time_zone = "Nowhere/Atlantis"
+    set_time_zone(logs, "alpha", "Nowhere/Atlantis")
     assert logs.enforce().deleted == 2
     assert {whose for _, whose, _ in logs.there("auth")} == {logs.tenants["alpha"]}
     assert f"cannot calculate the retention of tenant {logs.tenants['alpha']}" in caplog.text
@@ -323,9 +300,8 @@ def test_rows_locked_by_another_end_no_day_early(logs: Logs, monkeypatch) -> Non
     @contextmanager
     def by_position(session: Session) -> Iterator[None]:
         for most in taken:
-            with psycopg.connect(logs.database.owner_url) as other:
-                picked = "SELECT id FROM auth_log WHERE tenant_id = %s ORDER BY at LIMIT %s"
-                other.execute(f"DELETE FROM auth_log WHERE id IN ({picked})", (logs.tenants["alpha"], most))
+            picked = "SELECT id FROM auth_log WHERE tenant_id = %s ORDER BY at LIMIT %s"
+            logs.sql(f"DELETE FROM auth_log WHERE id IN ({picked})", logs.tenants["alpha"], most)
         with queries.force_ctid_scan(session):
             yield
 
@@ -334,13 +310,11 @@ def test_rows_locked_by_another_end_no_day_early(logs: Logs, monkeypatch) -> Non
     assert count_of(logs, "alpha") == 0
 
 
-def count_of(logs: Logs, tenant: str) -> int:
-    with psycopg.connect(logs.database.owner_url) as connection:
-        row = connection.execute(
-            "SELECT count(*) FROM auth_log WHERE tenant_id = %s", (logs.tenants[tenant],)
-        ).fetchone()
-    assert row is not None
-    return row[0]
+def count_of(logs: Logs, *slugs: str) -> int:
+    [(number,)] = logs.sql(
+        "SELECT count(*) FROM auth_log WHERE tenant_id = ANY(%s)", [logs.tenants[slug] for slug in slugs]
+    )
+    return number
 
 
 KILLED = """
@@ -348,10 +322,10 @@ import sys, datetime
 from nac.kit.db import make_engine
 from nac.logs.retention import row_deletion
 from nac.logs.retention.clock import ClockReading
+from nac.logs.retention.plan import load_limits, load_plan
 from nac.logs.retention.enforcement import enforce_retention
 row_deletion.BATCH_ROWS = 50
 row_deletion.PAUSE_SECONDS = 0.01
-print("begun", flush=True)
 enforce_retention(
     at=ClockReading(datetime.datetime.fromisoformat(sys.argv[2]), True), engine=make_engine(sys.argv[1]), folder=None,
     seconds=60, most_days=9,
@@ -365,27 +339,13 @@ def test_killed_run_is_completed_by_the_next(logs: Logs) -> None:
     logs.choose("alpha", "auth", days=10)
     logs.add_many("alpha", logs.ago(20), 5_000)
     logs.add_many("bravo", logs.ago(20), 100)
-    command = [sys.executable, "-c", KILLED, logs.database.worker_url, logs.now.isoformat()]
     for _ in range(2):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        process.stdout.readline()
-        before = count(logs)
-        while count(logs) > before - 200:
-            time.sleep(0.01)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
-    assert 100 < count(logs) < 5_100
+        before = count_of(logs, "alpha", "bravo")
+        with killed_at_the_end(KILLED, logs.database.worker_url, logs.now.isoformat()):
+            until(lambda before=before: count_of(logs, "alpha", "bravo") <= before - 200, "four batches")
+    assert 0 < count_of(logs, "alpha") < 5_000
     logs.enforce()
-    assert count(logs) == 100
-
-
-def count(logs: Logs) -> int:
-    with psycopg.connect(logs.database.owner_url) as connection:
-        row = connection.execute("SELECT count(*) FROM auth_log").fetchone()
-    assert row is not None
-    return row[0]
+    assert (count_of(logs, "alpha"), count_of(logs, "bravo")) == (0, 100)
 
 
 def test_partitions_are_dropped_while_writers_succeed(logs: Logs) -> None:
@@ -424,7 +384,7 @@ def test_partitions_are_dropped_while_writers_succeed(logs: Logs) -> None:
     # The statistics include the last writes after about a second.
     while logs.there("auth") != {("auth", logs.tenants["bravo"], logs.today)} and time.monotonic() < deadline:
         logs.enforce()
-    assert count(logs) == sum(written) / 3
+    assert count_of(logs, "bravo") == sum(written) / 3
 
 
 def test_partition_with_a_long_reader_is_dropped_later(logs: Logs) -> None:
@@ -441,14 +401,13 @@ def test_partition_with_a_long_reader_is_dropped_later(logs: Logs) -> None:
 
 
 def test_hold_waits_for_a_running_delete_then_blocks(logs: Logs) -> None:
-    day = logs.ago(20)
+    day, alpha = logs.ago(20), logs.tenants["alpha"]
     logs.partition(day)
     logs.choose("alpha", "auth", days=10)
     logs.add("auth", "alpha", day)
-    alpha = logs.tenants["alpha"]
     with psycopg.connect(logs.database.worker_url) as deleting_now:
         deleting_now.execute("SELECT pg_advisory_xact_lock_shared(hashtext('retention_holds'))")
-        held = threading.Thread(target=_hold, args=(logs,))
+        held = threading.Thread(target=create_hold, args=(logs,))
         held.start()
         held.join(0.3)
         assert held.is_alive()
@@ -456,38 +415,35 @@ def test_hold_waits_for_a_running_delete_then_blocks(logs: Logs) -> None:
     assert not held.is_alive()
     assert logs.enforce().deleted == 0
     assert logs.there("auth") == {("auth", alpha, day)}
-    with session_scope(TenantScope(alpha), engine=logs.app) as session:
-        (hold,) = holds.list_holds(session, tenant_id=alpha)
-        holds.clear_hold(session, actor=ACTOR, tenant_id=alpha, hold_id=hold.id)
+    hold_id = clear_hold(logs)
     # The rows remain for another week, so that users can notice a mistake.
     assert logs.enforce().deleted == 0
     (notice,) = [notice for notice in logs.scalars(RetentionNotice) if notice.log == "auth"]
     assert notice.expected_on == logs.ago(-7)
-    assert f"hold {hold.id} no longer applies. This deletes 1 existing days." in notice.detail
-    with psycopg.connect(logs.database.owner_url) as connection:
-        connection.execute("UPDATE retention_holds SET cleared_at = cleared_at - interval '8 days'")
+    assert f"hold {hold_id} no longer applies. This deletes 1 existing days." in notice.detail
+    logs.sql("UPDATE retention_holds SET cleared_at = cleared_at - interval '8 days'")
     logs.enforce()
     assert logs.there("auth") == set()
     assert logs.scalars(RetentionNotice) == []
 
 
-def _hold(logs: Logs) -> None:
-    with session_scope(TenantScope(logs.tenants["alpha"]), engine=logs.app) as session:
+def create_hold(logs: Logs) -> None:
+    with logs.scope() as session:
         holds.create_hold(session, actor=ACTOR, tenant_id=logs.tenants["alpha"], reason="court order 7")
 
 
-def test_tenant_with_a_hold_is_not_deleted(logs: Logs) -> None:
+def clear_hold(logs: Logs) -> int:
     alpha = logs.tenants["alpha"]
-    _hold(logs)
-    with session_scope(PlatformScope(), engine=logs.app) as session:
-        tenants.delete_tenant(session, actor=ACTOR, tenant_id=alpha)
-    with (
-        pytest.raises(holds.HoldInForce, match="court order 7"),
-        session_scope(PlatformScope(), engine=logs.app) as session,
-    ):
-        tenant_purge.purge_tenant(session, actor=ACTOR, tenant_id=alpha)
-    with session_scope(TenantScope(alpha), engine=logs.app) as session:
+    with logs.scope() as session:
         (hold,) = holds.list_holds(session, tenant_id=alpha)
         holds.clear_hold(session, actor=ACTOR, tenant_id=alpha, hold_id=hold.id)
-    with session_scope(PlatformScope(), engine=logs.app) as session:
-        tenant_purge.purge_tenant(session, actor=ACTOR, tenant_id=alpha)
+    return hold.id
+
+
+def test_tenant_with_a_hold_is_not_deleted(logs: Logs) -> None:
+    create_hold(logs)
+    logs.end("alpha", tenants.delete_tenant)
+    with pytest.raises(holds.HoldInForce, match="court order 7"):
+        logs.end("alpha", tenant_purge.purge_tenant)
+    clear_hold(logs)
+    logs.end("alpha", tenant_purge.purge_tenant)

@@ -2,31 +2,27 @@
 
 import gzip
 import json
-import os
-import signal
-import subprocess
-import sys
 from datetime import UTC, datetime, time
 from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import Conflict
 from nac.logs.exports import runner, service, standing_exports
 from nac.logs.exports.export_folder import ExportFolder, find_damaged_part
 from nac.logs.retention import row_deletion
 from nac.models import AuthLog, ExportJob, RetentionNotice
+from tests.exports.killed_script import killed_at_the_end
 from tests.factories.tenancy import ACTOR
 from tests.polling import until
 from tests.retention.conftest import DAY, Logs
 
 
 @pytest.fixture
-def ordered(logs: Logs) -> Logs:
+def logs(logs: Logs) -> Logs:
     """Alpha retains 10 days and exports them. Bravo has rows of these days."""
     logs.partition(logs.ago(11))
     logs.choose("alpha", "auth", days=10, export_format="jsonl")
@@ -45,9 +41,14 @@ def export(logs: Logs, *, least_free_bytes: int = 0, beside: int = 0) -> None:
         continue
 
 
+def enforce_and_export(logs: Logs, *, times: int = 1) -> None:
+    for _ in range(times):
+        logs.enforce()
+        export(logs)
+
+
 def jobs(logs: Logs) -> list[ExportJob]:
-    with Session(logs.owner, expire_on_commit=False) as session:
-        return list(session.scalars(select(ExportJob).order_by(ExportJob.since, ExportJob.id)))
+    return sorted(logs.scalars(ExportJob), key=lambda job: (job.since, job.id))
 
 
 def states(logs: Logs) -> list[tuple[str, int, bool]]:
@@ -73,14 +74,7 @@ def ids(logs: Logs, tenant: str = "alpha") -> set[int]:
         return set(session.scalars(select(AuthLog.id).where(AuthLog.tenant_id == logs.tenants[tenant])))
 
 
-def pass_days(logs: Logs, days: int) -> None:
-    """Make the jobs older by this number of days."""
-    with Session(logs.owner) as session, session.begin():
-        session.execute(update(ExportJob).values(created_at=ExportJob.created_at - days * DAY - DAY / 1440))
-
-
-def test_day_is_deleted_after_its_export(ordered: Logs) -> None:
-    logs = ordered
+def test_day_is_deleted_after_its_export(logs: Logs) -> None:
     assert logs.enforce().deleted == 0
     (job,) = jobs(logs)
     assert (job.standing, job.log, job.state, job.until - job.since) == (True, "auth", "queued", DAY)
@@ -92,63 +86,34 @@ def test_day_is_deleted_after_its_export(ordered: Logs) -> None:
     assert {whose for _, whose, _ in logs.there("auth")} == {logs.tenants["bravo"]}
 
 
-def test_job_exists_before_the_day_is_due(ordered: Logs) -> None:
-    logs = ordered
+def test_job_exists_before_the_day_is_due(logs: Logs) -> None:
     logs.add("auth", "alpha", logs.ago(10), logs.ago(9), logs.ago(8))
     logs.enforce()
     assert [job.since.date() for job in jobs(logs)] == [logs.ago(11), logs.ago(10), logs.ago(9)]
 
 
-def test_partition_is_dropped_only_after_the_export(ordered: Logs) -> None:
-    logs = ordered
-    logs.choose("bravo", "auth", days=10)
-    logs.choose("carol", "auth", days=10)
-    logs.enforce()
-    assert logs.ago(11) in logs.partitions()
-    export(logs)
-    logs.enforce()
-    assert logs.ago(11) not in logs.partitions()
-
-
-def test_late_row_is_exported_before_deletion(ordered: Logs) -> None:
-    logs = ordered
-    logs.enforce()
-    export(logs)
-    logs.add("auth", "alpha", logs.ago(11))
-    assert logs.enforce().deleted == 0
-    logs.enforce()
-    assert states(logs) == [("done", 3, False), ("queued", 0, True)]
-    export(logs)
-    assert logs.enforce().deleted == 4
-    assert states(logs) == [("done", 3, False), ("done", 4, True)]
-
-
 @pytest.mark.parametrize("whole", [True, False])
-def test_rows_after_the_drop_are_exported_too(ordered: Logs, whole: bool) -> None:
-    logs = ordered
+def test_rows_after_the_drop_are_exported_too(logs: Logs, whole: bool) -> None:
     if whole:
         for tenant in ("bravo", "carol"):
             logs.choose(tenant, "auth", days=10)
     logs.enforce()
+    assert logs.ago(11) in logs.partitions()
     export(logs)
     logs.enforce()
     assert (logs.ago(11) in logs.partitions(), ids(logs)) == (not whole, set())
     logs.add("auth", "alpha", logs.ago(11), rows=2)
     late = ids(logs)
-    for _ in range(3):
-        logs.enforce()
-        export(logs)
+    enforce_and_export(logs, times=3)
     assert ids(logs) == set()
     assert states(logs) == [("done", 3, False), ("done", 2, True)]
     assert late < set(exported(logs))
 
 
-def test_partition_with_an_unseen_late_row_is_not_dropped(ordered: Logs, monkeypatch) -> None:
-    logs = ordered
+def test_partition_with_an_unseen_late_row_is_not_dropped(logs: Logs, monkeypatch) -> None:
     for tenant in ("bravo", "carol"):
         logs.choose(tenant, "auth", days=10)
-    logs.enforce()
-    export(logs)
+    enforce_and_export(logs)
     looked = standing_exports.release_day
 
     def release(*args: object, **given: object) -> object:
@@ -161,16 +126,13 @@ def test_partition_with_an_unseen_late_row_is_not_dropped(ordered: Logs, monkeyp
     logs.enforce()
     assert logs.ago(11) in logs.partitions()
     assert len(ids(logs)) == 1
-    for _ in range(3):
-        logs.enforce()
-        export(logs)
+    enforce_and_export(logs, times=3)
     logs.enforce()
     assert (logs.ago(11) in logs.partitions(), len(exported(logs))) == (False, 4)
 
 
-def test_rows_between_batches_stay_until_exported(ordered: Logs, monkeypatch) -> None:
+def test_rows_between_batches_stay_until_exported(logs: Logs, monkeypatch) -> None:
     """This includes a row whose transaction began before the export and ended after it."""
-    logs = ordered
     monkeypatch.setattr(row_deletion, "BATCH_ROWS", 1)
     with psycopg.connect(logs.database.owner_url) as slow:
         slow.execute(
@@ -184,8 +146,7 @@ def test_rows_between_batches_stay_until_exported(ordered: Logs, monkeypatch) ->
         export(logs, beside=1)
     assert states(logs) == [("done", 3, True)]
     assert logs.enforce().deleted == 0
-    logs.enforce()
-    export(logs)
+    enforce_and_export(logs)
     assert states(logs) == [("done", 3, False), ("done", 5, True)]
     delete = row_deletion.delete_batch
 
@@ -200,9 +161,7 @@ def test_rows_between_batches_stay_until_exported(ordered: Logs, monkeypatch) ->
     assert len(ids(logs)) == 5
     monkeypatch.setattr(row_deletion, "delete_batch", delete)
     late = ids(logs)
-    for _ in range(3):
-        logs.enforce()
-        export(logs)
+    enforce_and_export(logs, times=3)
     assert (ids(logs), states(logs)[-1]) == (set(), ("done", 5, True))
     assert late < set(exported(logs))
     # After the export has begun, no row is in two files.
@@ -212,13 +171,10 @@ def test_rows_between_batches_stay_until_exported(ordered: Logs, monkeypatch) ->
 @pytest.mark.parametrize(
     ("harm", "when"), [("removed", "before"), ("shortened", "before"), ("changed", "before"), ("removed", "meanwhile")]
 )
-def test_day_with_changed_export_files_is_not_deleted(ordered: Logs, harm: str, when: str) -> None:
-    logs = ordered
-    logs.enforce()
-    export(logs)
+def test_day_with_changed_export_files_is_not_deleted(logs: Logs, harm: str, when: str) -> None:
+    enforce_and_export(logs)
     if when == "meanwhile":
-        with Session(logs.owner) as session, session.begin():
-            session.execute(update(ExportJob).values(deletion_began_at=logs.now))
+        logs.sql("UPDATE export_jobs SET deletion_began_at = %s", logs.now)
     (job,) = jobs(logs)
     path = ExportFolder(logs.exports).job_path(job.tenant_id, job.id) / job.parts[0]["file"]
     content = path.read_bytes()
@@ -228,28 +184,21 @@ def test_day_with_changed_export_files_is_not_deleted(ordered: Logs, harm: str, 
         "changed": lambda: path.write_bytes(content[:-1] + bytes([content[-1] ^ 1])),
     }[harm]()
     assert logs.enforce().deleted == 0
-    logs.enforce()
-    export(logs)
+    enforce_and_export(logs)
     assert logs.enforce().deleted == 3
 
 
-def test_export_of_another_database_does_not_count(ordered: Logs) -> None:
+def test_export_of_another_database_does_not_count(logs: Logs) -> None:
     """After a restore, transaction ids start from the beginning."""
-    logs = ordered
-    logs.enforce()
-    export(logs)
-    with Session(logs.owner) as session, session.begin():
-        session.execute(update(ExportJob).values(origin="7/7", rows_before=ExportJob.rows_before + 1_000_000))
+    enforce_and_export(logs)
+    logs.sql("UPDATE export_jobs SET origin = '7/7', rows_before = rows_before + 1000000")
     assert logs.enforce().deleted == 0
-    logs.enforce()
-    export(logs)
+    enforce_and_export(logs)
     assert logs.enforce().deleted == 3
 
 
-def test_files_are_kept_until_they_expire(ordered: Logs) -> None:
-    logs = ordered
-    logs.enforce()
-    export(logs)
+def test_files_are_kept_until_they_expire(logs: Logs) -> None:
+    enforce_and_export(logs)
     prune = {"kept": 14 * DAY, "engine": logs.worker}
     assert runner.prune_exports(ExportFolder(logs.exports), now=logs.now + 300 * DAY, **prune) == 0
     assert logs.enforce().deleted == 3
@@ -261,14 +210,12 @@ def test_files_are_kept_until_they_expire(ordered: Logs) -> None:
     assert states(logs) == [("pruned", 3, True)]
     # These rows arrive after the files have expired.
     logs.add("auth", "alpha", logs.ago(11))
-    logs.enforce()
-    export(logs)
+    enforce_and_export(logs)
     assert logs.enforce().deleted == 1
     assert states(logs) == [("pruned", 3, False), ("done", 1, True)]
 
 
-def test_failing_export_blocks_deletion_with_a_notice(ordered: Logs) -> None:
-    logs = ordered
+def test_failing_export_blocks_deletion_with_a_notice(logs: Logs) -> None:
     logs.enforce()
     for _ in range(9):
         _make_due(logs)
@@ -277,7 +224,7 @@ def test_failing_export_blocks_deletion_with_a_notice(ordered: Logs) -> None:
     # The deletion waits for the job, so the job is retried until it succeeds.
     assert (job.state, job.failures) == ("queued", 9)
     assert (logs.enforce().deleted, logs.scalars(RetentionNotice)) == (0, [])
-    pass_days(logs, 400)
+    logs.sql("UPDATE export_jobs SET created_at = created_at - interval '400 days 1 minute'")
     assert logs.enforce(database_max_bytes=1).deleted == 0
     (notice,) = logs.scalars(RetentionNotice)
     assert (notice.log, notice.kind, notice.expected_on) == ("auth", "export", None)
@@ -290,27 +237,19 @@ def test_failing_export_blocks_deletion_with_a_notice(ordered: Logs) -> None:
 
 
 def _make_due(logs: Logs) -> None:
-    with Session(logs.owner) as session, session.begin():
-        session.execute(update(ExportJob).values(due_at=ExportJob.created_at))
+    logs.sql("UPDATE export_jobs SET due_at = created_at")
 
 
 def cancel(logs: Logs) -> None:
     (job,) = jobs(logs)
-    alpha = logs.tenants["alpha"]
-    with session_scope(TenantScope(alpha), engine=logs.app) as session:
-        service.cancel_export(session, actor=ACTOR, tenant_id=alpha, job_id=job.id)
+    with logs.scope() as session:
+        service.cancel_export(session, actor=ACTOR, tenant_id=logs.tenants["alpha"], job_id=job.id)
 
 
-def test_export_required_by_deletion_cannot_be_cancelled(ordered: Logs) -> None:
-    logs = ordered
+def test_ended_export_setting_blocks_nothing_a_week_later(logs: Logs) -> None:
     logs.enforce()
     with pytest.raises(Conflict, match="before the deletion of the exported day"):
         cancel(logs)
-
-
-def test_ended_export_setting_blocks_nothing_a_week_later(ordered: Logs) -> None:
-    logs = ordered
-    logs.enforce()
     logs.change("alpha", "auth", export_format=None)
     assert logs.enforce().deleted == 0
     (notice,) = [each for each in logs.scalars(RetentionNotice) if each.kind == "change"]
@@ -323,8 +262,7 @@ def test_ended_export_setting_blocks_nothing_a_week_later(ordered: Logs) -> None
     assert logs.enforce().deleted == 3
 
 
-def test_jobs_of_an_ended_export_setting_are_cancelled(ordered: Logs) -> None:
-    logs = ordered
+def test_jobs_of_an_ended_export_setting_are_cancelled(logs: Logs) -> None:
     logs.enforce()
     logs.change("alpha", "auth", export_format=None)
     logs.take_effect()
@@ -349,7 +287,6 @@ now, engine = datetime.datetime.fromisoformat(sys.argv[2]), make_engine(sys.argv
 folder = ExportFolder(pathlib.Path(sys.argv[3]))
 window, limits = row_deletion.DeletionWindow(datetime.time(0), datetime.time.max), runner.ExportLimits(0, 60)
 while True:
-    print("turn", flush=True)
     enforce_retention(
         at=ClockReading(now, True), engine=engine, folder=folder, window=window, seconds=60, most_days=9,
         measure_every=-datetime.timedelta(days=1),
@@ -360,33 +297,23 @@ while True:
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.long)])
-def test_repeatedly_killed_worker_deletes_only_exported_rows(ordered: Logs, times: int) -> None:
+def test_repeatedly_killed_worker_deletes_only_exported_rows(logs: Logs, times: int) -> None:
     """The worker is killed during export and deletion while rows arrive.
 
     In the end, all rows are deleted, and the files contain all rows.
     """
-    logs = ordered
     logs.add_many("alpha", logs.ago(11), 2_000)
     written = ids(logs)
-    command = [sys.executable, "-c", KILLED, logs.database.worker_url, logs.now.isoformat(), str(logs.exports)]
     for phase in ("exporting",) * times + ("deleting",) * times:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        process.stdout.readline()
-        _wait_for(logs, phase)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
+        with killed_at_the_end(KILLED, logs.database.worker_url, logs.now.isoformat(), logs.exports):
+            _wait_for(logs, phase)
         there = ids(logs)
         assert (len(there) < len(written)) is (phase == "deleting")
         assert written - there <= set(exported(logs))
         logs.add("auth", "alpha", logs.ago(11), identity="late")
         written |= ids(logs)
-        with Session(logs.owner) as session, session.begin():
-            session.execute(update(ExportJob).values(due_at=logs.now))
-    for _ in range(4):
-        logs.enforce()
-        export(logs)
+        logs.sql("UPDATE export_jobs SET due_at = %s", logs.now)
+    enforce_and_export(logs, times=4)
     assert ids(logs) == set()
     assert set(exported(logs)) == written
 

@@ -81,7 +81,7 @@ class Device:
     common_name: str = "laptop"
     key: rsa.RSAPrivateKey = field(default_factory=rsa_key)
     # The certificate of the signer, at first self-signed.
-    identity: x509.Certificate = None  # type: ignore[assignment]
+    identity: x509.Certificate = None
     transaction_id: str = field(default_factory=lambda: secrets.token_hex(16))
     nonce: bytes = field(default_factory=lambda: secrets.token_bytes(16))
 

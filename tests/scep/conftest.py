@@ -12,14 +12,15 @@ from fastapi import FastAPI
 from sqlalchemy import Engine, func, select
 
 from api.public.main import create_app
-from nac.certificates.enrolment import service as enrolment
+from nac.certificates import service as certificates
 from nac.certificates.scep import registration_authority
 from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.settings import Settings
-from nac.models import Certificate, EnrolmentSecret
+from nac.models import Certificate
 from pki.keys import generate_key as make_key
 from tests.api.app_server import serve_app, settings_of_public
+from tests.enrolment.conftest import make_secret
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
@@ -100,16 +101,8 @@ def other_server(http: httpx.Client, bravo: Certified) -> Server:
 
 
 def make_challenge(app_engine: Engine, certified: Certified, **changes: Any) -> str:
-    arguments: dict[str, Any] = {
-        "kind": "scep",
-        "profile": "eap-client-device",
-        "now": utc_now(),
-        "life": timedelta(hours=1),
-        "any_name": not {"common_name", "sans", "endpoint_mac", "user_name"} & changes.keys(),
-    }
-    with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
-        made = enrolment.create_secret(session, actor=ACTOR, tenant_id=certified.tenant_id, **arguments | changes)
-    return made.token.reveal()
+    options = {"kind": "scep", "now": utc_now(), "life": timedelta(hours=1)} | changes
+    return make_secret(app_engine, certified, **options).token.reveal()
 
 
 @pytest.fixture
@@ -124,7 +117,7 @@ def issued(app_engine: Engine, certified: Certified) -> int:
         return session.scalar(query) or 0
 
 
-def uses(app_engine: Engine, certified: Certified) -> list[int]:
-    """The number of uses of each challenge."""
+def revoke(app_engine: Engine, certified: Certified, certificate: x509.Certificate) -> None:
+    named = {"actor": ACTOR, "tenant_id": certified.tenant_id, "serial": f"{certificate.serial_number:x}"}
     with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
-        return list(session.scalars(select(EnrolmentSecret.uses)))
+        certificates.revoke_certificate(session, now=utc_now(), **named)

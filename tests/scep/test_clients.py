@@ -45,13 +45,13 @@ class StrongSwan:
         # One file per certificate. The name of the first file has no number.
         self.authorities = sorted(folder.glob("ca*.pem"))
 
-    def scep(self, key: str, *options: str, succeeds: bool = True) -> tuple[bytes, str]:
+    def scep(self, key: str, *options: str) -> bytes:
         trust = [part for path in self.authorities for part in ("--cacert", str(path))]
         command = ["pki", "--scep", "--url", self.url, "--in", key, "--dn", "CN=swan", "--cacert-enc", "ra.pem"]
         command += ["--cacert-sig", "ra.pem", *trust, *options]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, timeout=60, check=False)
-        assert (done.returncode == 0) == succeeds, done.stderr
-        return done.stdout, done.stderr.decode()
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
 
 @pytest.fixture
@@ -59,38 +59,20 @@ def swan(tmp_path: Path, url: str) -> StrongSwan:
     return StrongSwan(tmp_path, url)
 
 
-def test_strongswan_enrols_and_renews(swan: StrongSwan, tmp_path: Path, challenge: str, alpha: Certified):
+def test_strongswan_enrols_and_renews(swan, tmp_path, challenge, alpha):
     write_key(tmp_path / "old.key")
-    first, _ = swan.scep("old.key", "--password", challenge)
+    first = swan.scep("old.key", "--password", challenge)
     certificate = x509.load_der_x509_certificate(first)
     certificate.verify_directly_issued_by(x509.load_der_x509_certificate(alpha.authorities.issuing.certificate_der))
     (tmp_path / "old.crt").write_bytes(first)
     write_key(tmp_path / "new.key")
-    second, _ = swan.scep("new.key", "--cert", "old.crt", "--key", "old.key")
+    second = swan.scep("new.key", "--cert", "old.crt", "--key", "old.key")
     renewed = x509.load_der_x509_certificate(second)
     assert renewed.subject == certificate.subject
     assert renewed.serial_number != certificate.serial_number
 
 
-@pytest.mark.parametrize("options", [("--cipher", "des3"), ("--digest", "sha1")])
-def test_strongswan_with_weak_algorithms_is_rejected(
-    swan: StrongSwan, tmp_path: Path, challenge: str, options: tuple[str, ...]
-):
-    write_key(tmp_path / "a.key")
-    _, told = swan.scep("a.key", "--password", challenge, *options, succeeds=False)
-    assert "badAlg" in told or "algorithm" in told.lower(), told
-    swan.scep("a.key", "--password", challenge)
-
-
-def test_strongswan_with_a_wrong_or_used_challenge_is_rejected(swan: StrongSwan, tmp_path: Path, challenge: str):
-    write_key(tmp_path / "a.key")
-    swan.scep("a.key", "--password", "guessed", succeeds=False)
-    swan.scep("a.key", "--password", challenge)
-    write_key(tmp_path / "b.key")
-    swan.scep("b.key", "--password", challenge, succeeds=False)
-
-
-def test_scepclient_is_rejected_with_bad_digest_as_reason(tmp_path: Path, url: str, challenge: str):
+def test_scepclient_is_rejected_with_bad_digest_as_reason(tmp_path, url, challenge):
     """Debian's scepclient always signs with SHA-1, even if the server does not list it."""
     write_key(tmp_path / "client.key")
     with httpx.Client(trust_env=False) as client:
@@ -106,7 +88,7 @@ def test_scepclient_is_rejected_with_bad_digest_as_reason(tmp_path: Path, url: s
     assert not (tmp_path / "client.crt").exists()
 
 
-def test_openssl_envelope_is_decrypted_and_reply_verifies(server: Server, challenge: str, tmp_path: Path):
+def test_openssl_envelope_is_decrypted_and_reply_verifies(server, challenge, tmp_path):
     device = Device("ossl")
     registration = server.registration()
     authorities = [certificate for certificate in server.authorities() if certificate != registration]

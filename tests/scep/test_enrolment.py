@@ -7,28 +7,20 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding
-from sqlalchemy import Engine, select, update
+from sqlalchemy import select, update
 
-from nac.certificates import service as certificates
 from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope
 from nac.models import AuditEntry, Certificate
 from pki.cms_envelopes import AES_128, AES_256, read_envelope
 from pki.names import read_common_name, read_sans
-from tests.factories.certificates import Certified
-from tests.factories.tenancy import ACTOR
-from tests.scep.client import (
-    BAD_CERT_ID,
-    BAD_MESSAGE_CHECK,
-    BAD_REQUEST,
-    CERT_POLL,
-    Device,
-)
-from tests.scep.conftest import Server, issued, make_challenge, uses
+from tests.enrolment.conftest import uses
+from tests.scep.client import BAD_CERT_ID, BAD_MESSAGE_CHECK, BAD_REQUEST, CERT_POLL, Device
+from tests.scep.conftest import issued, make_challenge, revoke
 
 
 @pytest.mark.parametrize("cipher", [AES_128, AES_256])
-def test_device_with_a_challenge_gets_a_certificate(server: Server, challenge: str, alpha: Certified, cipher):
+def test_device_with_a_challenge_gets_a_certificate(server, challenge, alpha, cipher):
     device = Device("laptop")
     reply = server.enrol(device, challenge, cipher=cipher, sans=[x509.DNSName("laptop.corp.example")])
     assert (reply.status, reply.transaction_id, reply.recipient_nonce) == ("0", device.transaction_id, device.nonce)
@@ -40,7 +32,7 @@ def test_device_with_a_challenge_gets_a_certificate(server: Server, challenge: s
     assert [str(item) for item in read_sans(certificate)] == ["dns:laptop.corp.example"]
 
 
-def test_replies_are_signed_by_the_tenants_ra(server: Server, challenge: str, alpha: Certified):
+def test_replies_are_signed_by_the_tenants_ra(server, challenge, alpha):
     reply = server.enrol(Device(), challenge)
     assert reply.signer == server.registration()
     assert isinstance(reply.signer.public_key(), rsa.RSAPublicKey)
@@ -49,7 +41,7 @@ def test_replies_are_signed_by_the_tenants_ra(server: Server, challenge: str, al
     assert handed_out == known | {reply.signer.public_bytes(Encoding.DER)}
 
 
-def test_ra_certificate_is_created_once_and_audited(server: Server, app_engine: Engine, alpha: Certified):
+def test_ra_certificate_is_created_once_and_audited(server, app_engine, alpha):
     assert server.registration() == server.registration()
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         rows = session.scalars(select(Certificate).where(Certificate.profile == "scep-ra")).all()
@@ -59,46 +51,32 @@ def test_ra_certificate_is_created_once_and_audited(server: Server, app_engine: 
     assert len(rows) == 1
 
 
-def age_registration(app_engine: Engine, certified: Certified, *, days_left: int, days_old: int) -> None:
-    with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
+@pytest.mark.parametrize(
+    ("days_left", "days_old", "is_renewed"), [(29, 700, True), (4, 10, True), (31, 700, False), (6, 9, False)]
+)
+def test_ra_is_renewed_in_time_and_the_old_one_still_works(
+    server, app_engine, alpha, challenge, days_left, days_old, is_renewed
+):
+    old = server.registration()
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         ends, began = utc_now() + timedelta(days=days_left), utc_now() - timedelta(days=days_old)
         query = update(Certificate).where(Certificate.profile == "scep-ra")
         session.execute(query.values(not_after=ends, not_before=began))
-
-
-@pytest.mark.parametrize(("days_left", "days_old"), [(29, 700), (4, 10)])
-def test_ra_is_renewed_in_time_and_the_old_one_still_works(
-    server: Server, app_engine: Engine, alpha: Certified, challenge: str, days_left: int, days_old: int
-):
-    old = server.registration()
-    age_registration(app_engine, alpha, days_left=days_left, days_old=days_old)
     new = server.registration()
-    assert new != old
+    assert (new != old) is is_renewed
     assert server.registration() == new
-    device = Device()
-    reply = server.ask(device.enrol(old, challenge))
+    reply = server.ask(Device().enrol(old, challenge))
     assert (reply.status, reply.signer) == ("0", old)
 
 
-@pytest.mark.parametrize(("days_left", "days_old"), [(31, 700), (6, 9)])
-def test_ra_is_not_renewed_too_early(
-    server: Server, app_engine: Engine, alpha: Certified, days_left: int, days_old: int
-):
-    first = server.registration()
-    age_registration(app_engine, alpha, days_left=days_left, days_old=days_old)
-    assert server.registration() == first
-
-
-def test_revoked_ra_rejects_requests(server: Server, app_engine: Engine, alpha: Certified, challenge: str):
+def test_revoked_ra_rejects_requests(server, app_engine, alpha, challenge):
     old = server.registration()
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        serial = f"{old.serial_number:x}"
-        certificates.revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=utc_now())
+    revoke(app_engine, alpha, old)
     assert server.registration() != old
     assert server.ask(Device().enrol(old, challenge)).fail_info == BAD_MESSAGE_CHECK
 
 
-def test_get_requests_and_the_legacy_path_are_accepted(server: Server, challenge: str):
+def test_get_requests_and_the_legacy_path_are_accepted(server, challenge):
     message = base64.b64encode(Device().enrol(server.registration(), challenge)).decode()
     query = f"operation=PKIOperation&message={message.replace('/', '%2F').replace('=', '%3D')}"
     # An unescaped plus sign is decoded as a space.
@@ -106,33 +84,23 @@ def test_get_requests_and_the_legacy_path_are_accepted(server: Server, challenge
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/x-pki-message")
 
 
-def test_capabilities_match_the_implementation(server: Server):
+def test_capabilities_match_the_implementation(server):
     reply = server.http.get(server.path, params={"operation": "GetCACaps"})
     assert reply.headers["content-type"].startswith("text/plain")
     assert {"AES", "POSTPKIOperation", "Renewal", "SCEPStandard", "SHA-256", "SHA-512"} <= set(reply.text.split())
     assert not {"DES3", "SHA-1"} & set(reply.text.split())
 
 
-def test_repeated_transaction_gets_the_same_certificate(
-    server: Server, challenge: str, app_engine: Engine, alpha: Certified
-):
+def test_repeated_transaction_gets_the_same_certificate(server, challenge, app_engine, alpha):
     device = Device()
     first = server.obtain(device, challenge)
     assert server.obtain(device, challenge) == first
     assert (issued(app_engine, alpha), uses(app_engine, alpha)) == (1, [1])
-
-
-def test_repeated_transaction_of_a_revoked_certificate_fails(
-    server: Server, challenge: str, app_engine: Engine, alpha: Certified
-):
-    device = Device()
-    serial = f"{server.obtain(device, challenge).serial_number:x}"
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        certificates.revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=utc_now())
+    revoke(app_engine, alpha, first)
     assert server.enrol(device, challenge).fail_info == BAD_REQUEST
 
 
-def test_key_of_another_transaction_is_rejected(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
+def test_key_of_another_transaction_is_rejected(server, challenge, app_engine, alpha):
     device = Device()
     server.obtain(device, challenge)
     second = make_challenge(app_engine, alpha)
@@ -142,9 +110,7 @@ def test_key_of_another_transaction_is_rejected(server: Server, challenge: str, 
     assert sorted(uses(app_engine, alpha)) == [0, 1]
 
 
-def test_transaction_id_with_another_key_is_a_new_transaction(
-    server: Server, challenge: str, app_engine: Engine, alpha: Certified
-):
+def test_transaction_id_with_another_key_is_a_new_transaction(server, challenge, app_engine, alpha):
     device = Device()
     first = server.obtain(device, challenge)
     thief = Device(transaction_id=device.transaction_id)
@@ -153,14 +119,7 @@ def test_transaction_id_with_another_key_is_a_new_transaction(
     assert second.serial_number != first.serial_number
 
 
-def test_devices_may_share_a_name(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
-    """Two devices with one name get two certificates."""
-    one = server.obtain(Device("kiosk"), challenge)
-    other = server.obtain(Device("kiosk"), make_challenge(app_engine, alpha))
-    assert one.serial_number != other.serial_number
-
-
-def test_poll_returns_the_certificate_to_its_key_holder(server: Server, challenge: str):
+def test_poll_returns_the_certificate_to_its_key_holder(server, challenge):
     device = Device()
     first = server.obtain(device, challenge)
     registration = server.registration()

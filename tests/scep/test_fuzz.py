@@ -4,9 +4,7 @@ import base64
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Engine
 
-from tests.factories.certificates import Certified
 from tests.run_depth import examples
 from tests.scep.client import PKCS_REQ, RENEWAL_REQ, Device, read_reply, signing_request
 from tests.scep.conftest import Server, issued
@@ -27,19 +25,7 @@ def _check_response(server: Server, message: bytes) -> None:
         assert reply.status_code in (400, 429)
 
 
-def test_changed_messages_are_rejected(server: Server, app_engine: Engine, alpha: Certified):
-    good = Device().enrol(server.registration(), "a-challenge")
-
-    @_FEW
-    @given(st.data())
-    def changed(data: st.DataObject) -> None:
-        _check_response(server, data.draw(mutations(good)))
-
-    changed()
-    assert issued(app_engine, alpha) == 0
-
-
-def test_changed_contents_in_valid_envelopes_are_rejected(server: Server, app_engine: Engine, alpha: Certified):
+def test_changed_contents_in_valid_envelopes_are_rejected(server, app_engine, alpha):
     """Anyone can sign and encrypt, so the content may be arbitrary bytes."""
     device, registration = Device(), server.registration()
     good = signing_request(device.key, "laptop", "a-challenge")
@@ -54,7 +40,7 @@ def test_changed_contents_in_valid_envelopes_are_rejected(server: Server, app_en
     assert issued(app_engine, alpha) == 0
 
 
-def test_any_query_gets_a_response(server: Server):
+def test_any_query_gets_a_response(server):
     @_FEW
     @given(
         st.sampled_from(["GetCACert", "PKIOperation", "GetCACaps", "x"]), st.binary(max_size=100), st.text(max_size=30)

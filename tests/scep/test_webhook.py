@@ -4,16 +4,15 @@ import base64
 import hashlib
 import hmac
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from fastapi import FastAPI
 from sqlalchemy import Engine, select
 
 from nac.certificates.scep import webhook_client, webhook_config
@@ -34,47 +33,33 @@ from tests.scep.webhook_server import WebhookServer, respond_with
 CHALLENGE = "an Intune challenge: opaque, long, not ours"
 
 
-@dataclass
-class Setting:
-    app_engine: Engine
-    certified: Certified
-    port: int
-    hook: WebhookServer
-
-    def save(self, **changes: Any) -> str:
-        fields: dict[str, Any] = {
-            "url": f"https://localhost:{self.port}/scep?tenant=alpha",
-            "networks": ("127.0.0.0/8", "::1/128"),
-            "ca_certificate": self.hook.ca_certificate,
-        }
-        with session_scope(TenantScope(self.certified.tenant_id), engine=self.app_engine) as session:
-            return webhook_config.set_webhook(
-                session,
-                actor=ACTOR,
-                tenant_id=self.certified.tenant_id,
-                settings=WebhookSettings(**fields | changes),
-                sealer=SEALER,
-                now=utc_now(),
-            )
+@pytest.fixture
+def hook(tmp_path: Path) -> Iterator[WebhookServer]:
+    server = WebhookServer(tmp_path)
+    with server.listening():
+        yield server
 
 
 @pytest.fixture
-def hook(tmp_path: Path) -> WebhookServer:
-    return WebhookServer(tmp_path)
+def save(hook: WebhookServer, app_engine: Engine, alpha: Certified) -> Callable[..., str]:
+    """Function that saves the settings of the webhook. Returns its secret."""
 
+    def save(**changes: Any) -> str:
+        fields: dict[str, Any] = {"url": f"https://localhost:{hook.port}/scep?tenant=alpha"}
+        fields |= {"networks": ("127.0.0.0/8", "::1/128"), "ca_certificate": hook.ca_certificate}
+        named = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "sealer": SEALER, "now": utc_now()}
+        with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+            return webhook_config.set_webhook(session, settings=WebhookSettings(**fields | changes), **named)
 
-@pytest.fixture
-def setting(hook: WebhookServer, app_engine: Engine, alpha: Certified) -> Iterator[Setting]:
-    with hook.listening() as port:
-        yield Setting(app_engine, alpha, port, hook)
+    return save
 
 
 def ask(server: Server, device: Device | None = None, challenge: str = CHALLENGE, **changes: Any) -> Reply:
     return server.enrol(device or Device("laptop"), challenge, **changes)
 
 
-def test_allowed_device_gets_a_certificate_and_hook_is_notified(setting: Setting, hook: WebhookServer, server: Server):
-    secret = setting.save(profile="eap-client-user")
+def test_allowed_device_gets_a_certificate_and_hook_is_notified(save, hook, server):
+    secret = save(profile="eap-client-user")
     hook.say = respond_with(decision="allow", common_name="laptop", sans=["upn:ann@corp.example"], more="is ignored")
     device = Device("laptop")
     request = signing_request(device.key, "laptop", CHALLENGE)
@@ -108,20 +93,16 @@ def test_allowed_device_gets_a_certificate_and_hook_is_notified(setting: Setting
         assert abs(utc_now().timestamp() - int(stamp)) < 60
 
 
-def test_denied_device_gets_only_the_reason(
-    setting: Setting, hook: WebhookServer, server: Server, app_engine: Engine, alpha: Certified
-):
-    setting.save()
+def test_denied_device_gets_only_the_reason(save, hook, server, app_engine, alpha):
+    save()
     hook.say = respond_with(decision="deny", reason="The device is not compliant.")
     reply = ask(server)
     assert (reply.status, reply.fail_info, reply.text) == ("2", BAD_REQUEST, "The device is not compliant.")
     assert issued(app_engine, alpha) == 0
 
 
-def test_only_allowed_names_are_issued(
-    setting: Setting, hook: WebhookServer, server: Server, app_engine: Engine, alpha: Certified
-):
-    setting.save()
+def test_only_allowed_names_are_issued(save, hook, server, app_engine, alpha):
+    save()
     hook.say = respond_with(decision="allow", common_name="laptop", sans=["dns:laptop.corp.example"])
     assert ask(server, Device("director")).fail_info == BAD_REQUEST
     # Admit notifies the webhook that the issue failed.
@@ -130,8 +111,8 @@ def test_only_allowed_names_are_issued(
     assert issued(app_engine, alpha) == 0
 
 
-def test_retransmission_does_not_call_the_webhook_again(setting: Setting, hook: WebhookServer, server: Server):
-    setting.save()
+def test_retransmission_does_not_call_the_webhook_again(save, hook, server):
+    save()
     hook.say = respond_with(decision="allow", common_name="laptop")
     device = Device("laptop")
     first = ask(server, device).certificate(device)
@@ -141,17 +122,11 @@ def test_retransmission_does_not_call_the_webhook_again(setting: Setting, hook: 
     assert len(hook.asked) == 2
 
 
-def _redirect(asked: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
-    return 307, {"Location": "https://localhost/elsewhere"}, b""
-
-
-def _endless(asked: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
-    return 200, {}, b'{"decision":"allow","common_name":"laptop","x":"' + b"x" * 100_000 + b'"}'
-
-
-@pytest.mark.parametrize(
-    "say",
-    [
+def test_invalid_webhook_response_denies(save, hook, server, app_engine, alpha):
+    save()
+    device = Device("laptop")
+    endless = b'{"decision":"allow","common_name":"laptop","x":"' + b"x" * 100_000 + b'"}'
+    for say in (
         respond_with(500, decision="allow", common_name="laptop"),
         respond_with(201, decision="allow", common_name="laptop"),
         respond_with(decision="perhaps", common_name="laptop"),
@@ -162,55 +137,43 @@ def _endless(asked: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
         lambda asked: (200, {}, b"no json"),
         lambda asked: (200, {}, b""),
         lambda asked: (200, {}, b"[" * 50_000),
-        _redirect,
-        _endless,
-    ],
-)
-def test_invalid_webhook_response_denies(setting, hook, server, app_engine, alpha, say):
-    setting.save()
-    hook.say = say
-    reply = ask(server)
-    assert (reply.status, reply.fail_info) == ("2", BAD_REQUEST)
-    assert "Try again later" in reply.text
+        lambda asked: (307, {"Location": "https://localhost/elsewhere"}, b""),
+        lambda asked: (200, {}, endless),
+    ):
+        hook.say = say
+        reply = ask(server, device)
+        assert (reply.status, reply.fail_info) == ("2", BAD_REQUEST)
+        assert "Try again later" in reply.text
     assert issued(app_engine, alpha) == 0
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
+def test_blocked_webhook_address_never_gets_the_challenge(save, hook, server):
+    hook.say = respond_with(decision="allow", common_name="laptop")
+    for changes in (
         {"networks": ("10.0.0.0/8",)},
         # The webhook has a certificate of another authority.
         {"ca_certificate": ""},
         # The certificate of the webhook does not include its host name.
-        {"url": "https://127.0.0.1:{port}/"},
+        {"url": f"https://127.0.0.1:{hook.port}/"},
         {"url": "https://nowhere.invalid/"},
         {"url": "https://localhost:1/"},
-    ],
-)
-def test_blocked_webhook_address_never_gets_the_challenge(
-    setting: Setting, hook: WebhookServer, server: Server, changes: dict[str, Any]
-):
-    if "url" in changes:
-        changes = changes | {"url": changes["url"].format(port=setting.port)}
-    setting.save(**changes)
-    hook.say = respond_with(decision="allow", common_name="laptop")
-    assert "Try again later" in ask(server).text
+    ):
+        save(**changes)
+        assert "Try again later" in ask(server).text
     assert hook.asked == []
 
 
-def test_webhook_address_is_not_logged(setting: Setting, server: Server, caplog: pytest.LogCaptureFixture):
+def test_webhook_address_is_not_logged(save, server, caplog):
     """The address may contain a credential."""
-    setting.save(url="https://localhost:1/hook?code=secret-of-the-tenant")
+    save(url="https://localhost:1/hook?code=secret-of-the-tenant")
     assert "Try again later" in ask(server).text
     assert "The request to the webhook failed" in caplog.text
     assert "secret-of-the-tenant" not in caplog.text
 
 
-def test_slow_webhook_calls_are_limited(
-    setting: Setting, hook: WebhookServer, server: Server, monkeypatch: pytest.MonkeyPatch
-):
+def test_slow_webhook_calls_are_limited(save, hook, server, monkeypatch):
     monkeypatch.setattr(webhook_client, "_concurrency_limit", webhook_client._ConcurrencyLimit(1))
-    setting.save()
+    save()
     asked, go_on = threading.Event(), threading.Event()
 
     def slowly(members: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
@@ -229,38 +192,36 @@ def test_slow_webhook_calls_are_limited(
     assert ask(server, second).certificate(second)
 
 
-def test_request_without_a_challenge_does_not_call_the_webhook(setting: Setting, hook: WebhookServer, server: Server):
-    setting.save()
+def test_request_without_a_challenge_does_not_call_the_webhook(save, hook, server):
+    save()
     hook.say = respond_with(decision="allow", common_name="laptop")
     assert ask(server, challenge="").fail_info == BAD_REQUEST
     assert hook.asked == []
 
 
-def test_one_time_challenges_still_work_and_are_never_sent(
-    setting: Setting, hook: WebhookServer, server: Server, challenge: str
-):
-    setting.save()
+def test_one_time_challenges_still_work_and_are_never_sent(save, hook, server, challenge):
+    save()
     device = Device()
     assert server.obtain(device, challenge).public_key() == device.key.public_key()
     assert ask(server, challenge=challenge).fail_info == BAD_REQUEST
     assert hook.asked == []
 
 
-def test_deleted_webhook_is_not_called(setting: Setting, hook: WebhookServer, server: Server, app_engine: Engine):
-    setting.save()
-    tenant_id = setting.certified.tenant_id
-    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        webhook_config.delete_webhook(session, actor=ACTOR, tenant_id=tenant_id)
+def test_deleted_webhook_is_not_called(save, hook, server, app_engine, alpha):
+    save()
+    named = {"actor": ACTOR, "tenant_id": alpha.tenant_id}
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        webhook_config.delete_webhook(session, **named)
     assert ask(server).fail_info == BAD_REQUEST
     assert hook.asked == []
-    with session_scope(TenantScope(tenant_id), engine=app_engine) as session, pytest.raises(ScepWebhookNotFound):
-        webhook_config.delete_webhook(session, actor=ACTOR, tenant_id=tenant_id)
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session, pytest.raises(ScepWebhookNotFound):
+        webhook_config.delete_webhook(session, **named)
 
 
-def test_secret_is_resealed_each_time_and_not_audited(setting: Setting, app_engine: Engine):
-    first, second = setting.save(), setting.save(timeout_seconds=2.0)
+def test_secret_is_resealed_each_time_and_not_audited(save, app_engine, alpha):
+    first, second = save(), save(timeout_seconds=2.0)
     assert first != second
-    with session_scope(TenantScope(setting.certified.tenant_id), engine=app_engine) as session:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         [row] = session.scalars(select(ScepWebhook))
         query = select(AuditEntry).where(AuditEntry.action == "scep-webhook.set").order_by(AuditEntry.id)
         entries = session.scalars(query).all()
@@ -269,7 +230,7 @@ def test_secret_is_resealed_each_time_and_not_audited(setting: Setting, app_engi
     assert not any(first in str(entry.after) or second in str(entry.after) for entry in entries)
 
 
-def test_every_settings_error_is_reported(setting: Setting):
+def test_every_settings_error_is_reported(save):
     wrong = {
         "url": "http://user@localhost/",
         "profile": "root",
@@ -280,26 +241,22 @@ def test_every_settings_error_is_reported(setting: Setting):
     with pytest.raises(InvalidWebhookSettings) as refused:
         check_settings(WebhookSettings(**wrong))
     assert [place for place, _ in refused.value.mistakes] == [
-        *("url", "profile", "timeout_seconds", "networks", "networks", "ca_certificate"),
+        *("url", "profile", "timeout_seconds", "networks", "networks", "ca_certificate")
     ]
     with pytest.raises(InvalidScepWebhook, match=r"not a valid PEM certificate: .*\. See docs/how-to/scep\.md"):
-        setting.save(**wrong)
+        save(**wrong)
 
 
-def test_webhook_on_the_platforms_own_host_is_blocked(
-    setting: Setting, hook: WebhookServer, server: Server, app: FastAPI
-):
+def test_webhook_on_the_platforms_own_host_is_blocked(save, hook, server, app):
     app.state.settings = replace(app.state.settings, outbound_reach=DEFAULT_REACH)
-    setting.save()
+    save()
     hook.say = respond_with(decision="allow", common_name="laptop")
     assert "Try again later" in ask(server).text
     assert hook.asked == []
 
 
-def test_webhook_cannot_allow_a_radius_server_name(
-    setting: Setting, hook: WebhookServer, server: Server, app_engine: Engine, alpha: Certified
-):
-    setting.save()
+def test_webhook_cannot_allow_a_radius_server_name(save, hook, server, app_engine, alpha):
+    save()
     hook.say = respond_with(decision="allow", common_name="radius.alpha.admit.example")
     assert ask(server, Device("radius.alpha.admit.example")).status == "2"
     assert issued(app_engine, alpha) == 0

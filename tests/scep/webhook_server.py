@@ -46,7 +46,7 @@ class WebhookServer:
         return pem.decode()
 
     @contextmanager
-    def listening(self) -> Iterator[int]:
+    def listening(self) -> Iterator[None]:
         hook = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -79,7 +79,8 @@ class WebhookServer:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:
-            yield server.server_address[1]
+            self.port = server.server_address[1]
+            yield
         finally:
             server.shutdown()
             thread.join()

@@ -7,21 +7,17 @@ from nac.onboarding.self_tests.runner import SelfTestPlatform
 from tests.agent.cell_process import LOOPBACK, RunningCell, RunningTenant, running_cell, running_tenant
 from tests.postgres import Database
 
+
+def _rule(name: str, attribute: str, value: str, vlan: int) -> dict[str, object]:
+    when = {"attribute": attribute, "operator": "equals", "value": value}
+    return {"id": name.lower(), "name": name, "when": when, "then": {"verdict": "permit", "vlan": str(vlan)}}
+
+
 # One result of each kind.
 POLICY = {
     "rules": [
-        {
-            "id": "printers",
-            "name": "Printers",
-            "when": {"attribute": "endpoint.group", "operator": "equals", "value": "printers"},
-            "then": {"verdict": "permit", "vlan": "20"},
-        },
-        {
-            "id": "laptops",
-            "name": "Laptops",
-            "when": {"attribute": "certificate.profile", "operator": "equals", "value": "eap-client-device"},
-            "then": {"verdict": "permit", "vlan": "30"},
-        },
+        _rule("Printers", "endpoint.group", "printers", 20),
+        _rule("Laptops", "certificate.profile", "eap-client-device", 30),
     ]
 }
 

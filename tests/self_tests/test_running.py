@@ -61,9 +61,8 @@ def _nothing_follows(acme: RunningTenant) -> None:
         assert session.scalar(select(func.count()).select_from(AuthLog)) == 9 - 1
         told = session.scalars(select(EventNote.said).where(EventNote.kind == "certificate")).all()
         assert not [said for said in told if said["profile"] == "eap-client-self-test"]
-        assert not [
-            row for row in certificates.list_certificates(session, tenant_id=acme.id) if "self-test" in row.common_name
-        ]
+        listed = certificates.list_certificates(session, tenant_id=acme.id)
+        assert not [row for row in listed if "self-test" in row.common_name]
         left = session.scalars(select(Certificate.status).where(Certificate.profile == "eap-client-self-test")).all()
         assert left == ["revoked", "revoked"]
 
@@ -81,11 +80,8 @@ def _assert_others_are_rejected(cell: RunningCell, acme: RunningTenant) -> None:
         server.host, server.auth_port, server.acct_port, server.secret.encode(), key, 0, own.root, own.server_name
     )
     thief = {CALLING_STATION_ID: "02-00-00-00-00-01", USER_NAME: "self-test-x"}
-    supplicant = Supplicant(
-        device_context(own.identity, root=own.root, server_name=own.server_name),
-        "self-test-x",
-        server_name=own.server_name,
-    )
+    context = device_context(own.identity, root=own.root, server_name=own.server_name)
+    supplicant = Supplicant(context, "self-test-x", server_name=own.server_name)
     with target.server() as asked:
         assert run_conversation(asked, supplicant, encode_attributes(thief)).reply.code == ACCESS_REJECT
     played = PlayedDevice("00005e0053f1", "00000000-1", known=True, group="printers")

@@ -5,7 +5,6 @@ import re
 import subprocess
 from collections.abc import Iterable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 from xml.etree import ElementTree as ET
@@ -55,7 +54,7 @@ def by_type(profile: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 @pytest.mark.parametrize(
     ("ssid", "kind"), [("Office", "com.apple.wifi.managed"), ("", "com.apple.firstactiveethernet.managed")]
 )
-def test_apple_profile_links_network_roots_and_identity(alpha: Certified, app_engine: Engine, ssid, kind):
+def test_apple_profile_links_network_roots_and_identity(alpha, app_engine, ssid, kind):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issued = alpha.issue(session)
     bundle = certificates.build_pkcs12_file(issued, password="correct horse")
@@ -69,7 +68,6 @@ def test_apple_profile_links_network_roots_and_identity(alpha: Certified, app_en
     assert [payload["PayloadDisplayName"] for payload in roots] == ["Alpha Root CA", "Alpha Root CA 2"]
     (identity,) = payloads["com.apple.security.pkcs12"]
     held = pkcs12.load_pkcs12(identity["PayloadContent"], identity["Password"].encode())
-    assert held.cert is not None
     assert held.cert.certificate == issued.certificate
     (link,) = payloads[kind]
     assert link["PayloadCertificateUUID"] == identity["PayloadUUID"]
@@ -92,29 +90,17 @@ def test_apple_profile_replaces_its_predecessor_on_rollover():
     assert other["PayloadUUID"] != new["PayloadUUID"]
 
 
-def spaces(document: ET.Element) -> set[str]:
-    return {element.tag.partition("}")[0].removeprefix("{") for element in document.iter()}
-
-
 @pytest.mark.parametrize(("ssid", "kind"), [("Öffice & <Co>", "WLAN"), ("", "LAN")])
-def test_windows_profile_is_well_formed_and_checks_the_server(ssid: str, kind: str):
+def test_windows_profile_is_well_formed_and_checks_the_server(ssid, kind):
     files = service.export_files(network(ssid), form="windows", identity="laptop", folder="/x")
     document = ET.fromstring(files["admit.xml"])  # noqa: S314 -- made here
     schema = f"http://www.microsoft.com/networking/{kind}/profile/v1"
     assert document.tag == f"{{{schema}}}{kind}Profile"
-    assert spaces(document) == {
-        schema,
-        "http://www.microsoft.com/networking/OneX/v1",
-        *(
-            f"http://www.microsoft.com/provisioning/{name}"
-            for name in (
-                "EapHostConfig",
-                "EapCommon",
-                "BaseEapConnectionPropertiesV1",
-                "EapTlsConnectionPropertiesV1",
-                "EapTlsConnectionPropertiesV2",
-            )
-        ),
+    eap = ("EapHostConfig", "EapCommon", "BaseEapConnectionPropertiesV1")
+    eap = (*eap, "EapTlsConnectionPropertiesV1", "EapTlsConnectionPropertiesV2")
+    assert {element.tag.partition("}")[0].removeprefix("{") for element in document.iter()} == {
+        *(schema, "http://www.microsoft.com/networking/OneX/v1"),
+        *(f"http://www.microsoft.com/provisioning/{name}" for name in eap),
     }
     texts = {element.tag.partition("}")[2]: element.text for element in document.iter()}
     assert texts["ServerNames"] == f"{SERVER};radius2.alpha.example"
@@ -136,7 +122,7 @@ def offline(keyfile: str, *fields: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("ssid", ["Office", "Öffice; 7", "123;", " lead", ""])
-def test_network_manager_reads_its_keyfile(tmp_path: Path, ssid: str):
+def test_network_manager_reads_its_keyfile(tmp_path, ssid):
     understood = offline(linux.render_network_manager(network(ssid), identity="lap;top\\1", files=FILES))
     assert understood["type"] == ("wifi" if ssid else "ethernet")
     assert understood["eap"] == "tls;"
@@ -167,7 +153,7 @@ def test_network_manager_rejects_invalid_files():
 
 
 @pytest.mark.parametrize(("ssid", "before"), [("Office", []), ("", ["ap_scan=0", ""])])
-def test_wpa_supplicant_file_has_only_the_network(ssid: str, before: list[str]):
+def test_wpa_supplicant_file_has_only_the_network(ssid, before):
     """Other settings, such as the control interface, remain those of the system."""
     lines = linux.render_wpa_supplicant(network(ssid), identity="laptop", files=FILES).splitlines()
     block = lines.index("network={")
@@ -175,7 +161,7 @@ def test_wpa_supplicant_file_has_only_the_network(ssid: str, before: list[str]):
     assert all(line.startswith("\t") for line in lines[block + 1 : -1])
 
 
-def test_network_manager_opens_the_bundle_with_its_password(alpha: Certified, app_engine: Engine, tmp_path: Path):
+def test_network_manager_opens_the_bundle_with_its_password(alpha, app_engine, tmp_path):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issued = alpha.issue(session)
     add = ["nmcli", "--offline", "connection", "add", "type", "wifi", "con-name", "office", "ssid", "Office"]
@@ -191,13 +177,12 @@ def test_network_manager_opens_the_bundle_with_its_password(alpha: Certified, ap
 
 
 def test_every_format_names_both_roots_during_a_rollover():
+    named = {"identity": "laptop", "folder": "/etc/admit"}
     for form in ("wpa_supplicant", "networkmanager", "android"):
-        files = service.export_files(network(), form=form, identity="laptop", folder="/etc/admit")
+        files = service.export_files(network(), form=form, **named)
         assert tuple(x509.load_pem_x509_certificates(files["ca.pem"])) == ROOTS
-    assert (
-        SERVER in service.export_files(network(), form="android", identity="laptop", folder="")["README.txt"].decode()
-    )
-    wired = service.export_files(network(""), form="android", identity="laptop", folder="")
+    assert SERVER in files["README.txt"].decode()
+    wired = service.export_files(network(""), form="android", **named)
     assert "wired networks" in wired["README.txt"].decode()
 
 
@@ -212,7 +197,7 @@ def test_every_format_names_both_roots_during_a_rollover():
         (lambda: service.export_files(network(), form="apple", identity="a\nb", folder="/x"), "identity"),
     ],
 )
-def test_values_unusable_in_files_are_rejected(make, complaint: str):
+def test_values_unusable_in_files_are_rejected(make, complaint):
     with pytest.raises(InvalidNetwork) as caught:
         make()
     assert caught.value.place == complaint
@@ -227,6 +212,6 @@ def names(alpha: Certified, app_engine: Engine, more: Iterable[str] = ()) -> tup
     return found.server_names
 
 
-def test_network_is_described_by_the_tenant_certificates(alpha: Certified, app_engine: Engine):
+def test_network_is_described_by_the_tenant_certificates(alpha, app_engine):
     assert names(alpha, app_engine) == ("radius.alpha.admit.example",)
     assert names(alpha, app_engine, ["Radius2.alpha.example"])[1:] == ("radius2.alpha.example",)

@@ -78,21 +78,29 @@ class Field:
         self.call(service.follow_template, slug=slug, tenant=tenant, held=everything, **more)
 
     def save(self, content: object, *, slug: str = "school") -> int:
-        number: int = self.call(service.save_version, slug=slug, document=content).number
-        return number
+        return self.call(service.save_version, slug=slug, document=content).number
+
+    def start(self, function: Callable[..., Any], **given: Any) -> Any:
+        return self.call(function, held=everything, seal=lambda plain, _: plain, **given)
 
     def roll_out(self, number: int, *stages: RolloutStage, slug: str = "school", **more: Any) -> UUID:
         given = {"slug": slug, "number": number, "stages": stages or (RolloutStage(1, share=100),), "most_moved": 0.05}
-        rollout_id: UUID = self.call(
-            rollouts.start_rollout, held=everything, seal=lambda plain, _: plain, **given | more
-        ).id
-        return rollout_id
+        return self.start(rollouts.start_rollout, **given | more).id
+
+    def roll_out_fully(self, number: int) -> None:
+        self.roll_out(number)
+        self.work()
+        self.work(after=2)
+
+    def stop(self, rollout_id: UUID) -> None:
+        self.call(rollouts.stop_rollout, rollout_id=rollout_id)
 
     def go_on(self, rollout_id: UUID) -> None:
-        self.call(rollouts.resume_rollout, rollout_id=rollout_id, held=everything, seal=lambda plain, _: plain)
+        self.start(rollouts.resume_rollout, rollout_id=rollout_id)
 
     def roll_back(self, rollout_id: UUID) -> None:
-        self.call(rollouts.roll_back_rollout, rollout_id=rollout_id, held=everything, seal=lambda plain, _: plain)
+        self.start(rollouts.roll_back_rollout, rollout_id=rollout_id)
+        self.work()
 
     def job(self, rollout_id: UUID) -> Job:
         with self.msp() as session:
@@ -100,14 +108,15 @@ class Field:
             assert job_id is not None
             return jobs.require_job(session, owner=Owner(self.msp_id), job_id=job_id)
 
-    def work(self) -> None:
-        """Run all due work."""
-        while run_next(
-            {rollouts.JOB_KIND: rollouts.ROLLOUT_HANDLER},
-            unseal=lambda sealed, _: sealed,
-            app_engine=self.app,
-            engine=self.worker,
-        ):
+    def work_once(self) -> bool:
+        handlers = {rollouts.JOB_KIND: rollouts.ROLLOUT_HANDLER}
+        return run_next(handlers, unseal=lambda sealed, _: sealed, app_engine=self.app, engine=self.worker)
+
+    def work(self, *, after: int | None = None) -> None:
+        """Run all due work, after this number of minutes."""
+        if after is not None:
+            self.pass_minutes(after)
+        while self.work_once():
             pass
 
     def pass_minutes(self, minutes: int) -> None:
@@ -119,41 +128,33 @@ class Field:
             connection.execute(update(RolloutTenant).values(applied_at=RolloutTenant.applied_at - past))
             connection.execute(text("UPDATE auth_log SET at = at - make_interval(mins => :m)"), {"m": minutes})
 
-    def hear(
-        self,
-        slug: str,
-        *,
-        rejected: int,
-        permitted: int,
-        seconds_ago: float = 1,
-        reason: str = "x",
-        cell_id: int = 1,
-        nas: str = "",
-    ) -> None:
+    def hear(self, slug: str, *, rejected: int, permitted: int, seconds_ago: float = 1, **more: Any) -> None:
         """Log authentications of devices that try three times each."""
+        given = {"tenant": self.tenants[slug], "rejected": rejected, "all": rejected + permitted, "ago": seconds_ago}
         with self.owner.begin() as connection:
             connection.execute(
                 text(
                     "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason, mac, nas_identifier)"
-                    " SELECT now() - make_interval(secs => :ago), :tenant, :cell, 'mab', d > :rejected, :reason,"
+                    " SELECT now() - make_interval(secs => :ago), :tenant, :cell_id, 'mab', d > :rejected, :reason,"
                     " ('0200000000' || lpad(to_hex(d), 2, '0'))::macaddr, :nas"
                     " FROM generate_series(1, :all) d, generate_series(1, 3)"
                 ),
-                {
-                    "ago": seconds_ago,
-                    "tenant": self.tenants[slug],
-                    "rejected": rejected,
-                    "all": rejected + permitted,
-                    "reason": reason,
-                    "cell": cell_id,
-                    "nas": nas,
-                },
+                {"reason": "x", "cell_id": 1, "nas": "", **given, **more},
             )
 
     def rollout(self, rollout_id: UUID) -> tuple[Rollout, dict[str, RolloutTenant]]:
         with self.msp() as session:
             found = rollouts.require_rollout(session, msp_id=self.msp_id, rollout_id=rollout_id)
             return found, {tenant.slug: row for row, tenant in repository.list_rollout_tenants(session, found)}
+
+    def state(self, rollout_id: UUID) -> str:
+        return self.rollout(rollout_id)[0].state
+
+    def followers(self) -> list[Any]:
+        """The tenants of the template, in order, with their drift."""
+        with self.msp() as session:
+            template = service.require_template(session, msp_id=self.msp_id, slug="school")
+            return list(service.list_followers(session, template=template, with_drift=True))
 
     def states(self, rollout_id: UUID) -> dict[str, str]:
         return {slug: row.state for slug, row in self.rollout(rollout_id)[1].items()}

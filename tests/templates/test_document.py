@@ -1,6 +1,7 @@
 """Validation of template documents."""
 
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,8 +26,18 @@ def test_document_has_exactly_its_parts() -> None:
     assert all(PART_PATTERN.fullmatch(part) for part in parts)
 
 
-def test_missing_replay_days_use_the_tenant_setting() -> None:
-    assert list_parts(parse_template({"settings": {"replay_days": 0}})) == {"settings.replay_days": None}
+@pytest.mark.parametrize(
+    ("given_value", "stored"),
+    [
+        # The tenant's own setting applies.
+        ({"replay_days": 0}, {"replay_days": None}),
+        ({"realms": ["CORP", "corp"]}, {"realms": ["corp"]}),
+        ({"realms": []}, {"realms": []}),
+    ],
+)
+def test_settings_are_normalised_as_in_tenants(given_value: dict[str, Any], stored: dict[str, Any]) -> None:
+    parts = list_parts(parse_template({"settings": given_value}))
+    assert parts == {f"settings.{name}": value for name, value in stored.items()}
 
 
 def _policy(fallback: dict[str, str]) -> dict[str, object]:
@@ -67,25 +78,14 @@ def test_errors_have_their_paths(content: object, place: str) -> None:
 
 
 def test_all_errors_are_listed_at_once() -> None:
+    wrong = {"replay_days": 91, "silent_reports": 0, "silent_days": 0}
     with pytest.raises(SeveralMistakes) as refused:
-        parse_template(
-            {"settings": {"replay_days": 91, "silent_reports": 0, "silent_days": 0}, "sites": [{"slug": "A"}]}
-        )
-    assert [each.place for each in refused.value.mistakes] == [
-        "sites[0]",
-        "settings.replay_days",
-        "settings.silent_reports",
-        "settings.silent_days",
-    ]
+        parse_template({"settings": wrong, "sites": [{"slug": "A"}]})
+    assert [each.place for each in refused.value.mistakes] == ["sites[0]", *(f"settings.{name}" for name in wrong)]
 
 
 def test_version_from_before_the_limits_is_still_read() -> None:
     assert list_parts(read_template({"settings": {"silent_days": 1000}})) == {"settings.silent_days": 1000}
-
-
-def test_realms_are_normalised_as_in_tenants() -> None:
-    assert list_parts(parse_template({"settings": {"realms": ["CORP", "corp"]}})) == {"settings.realms": ["corp"]}
-    assert list_parts(parse_template({"settings": {"realms": []}})) == {"settings.realms": []}
 
 
 _JSON = st.recursive(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 from sqlalchemy import text, update
@@ -11,24 +12,29 @@ from sqlalchemy.orm import Session
 from nac.core.access.grants import Owner
 from nac.core.jobs import service as jobs
 from nac.kit.clock import utc_now
-from nac.kit.db import MspScope, PlatformScope, make_engine, session_scope
+from nac.kit.db import PlatformScope, make_engine, session_scope
 from nac.kit.errors import Conflict, InvalidInput
 from nac.models import Cell, Slot
 from nac.onboarding import tenant_purge
 from nac.onboarding.templates import rollouts, service
 from nac.onboarding.templates.rollouts import RolloutStage
-from nac.policies import site_settings
 from nac.tenancy.cells import service as cells
 from nac.tenancy.tenants import moves
 from nac.tenancy.tenants import service as tenants
 from tests.commit_kills import deaths
 from tests.factories.certificates import SIGNING
 from tests.factories.tenancy import ACTOR, make_cell
-from tests.job_runs import run_next
 from tests.postgres import Database
-from tests.templates.conftest import Field, document
+from tests.templates.conftest import SLUGS, Field, document
 
 _STAGES = (RolloutStage(5, tenants=["t0"]), RolloutStage(5, tenants=["t1", "t2"]), RolloutStage(1, share=100))
+
+
+def begin(field: Field) -> UUID:
+    """Start a rollout that has updated its first tenant, t0."""
+    rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
+    field.work()
+    return rollout_id
 
 
 def cancel_job(field: Field, rollout_id) -> None:
@@ -48,11 +54,10 @@ def break_once(monkeypatch: pytest.MonkeyPatch, act: Callable[[str], None]) -> N
 
 
 def finish(field: Field, rollout_id) -> None:
-    for _ in range(4):
-        field.work()
-        field.pass_minutes(6)
     field.work()
-    assert field.rollout(rollout_id)[0].state == "done"
+    for _ in range(4):
+        field.work(after=6)
+    assert field.state(rollout_id) == "done"
 
 
 def test_cancelled_job_pauses_the_rollout_until_resumed(field: Field) -> None:
@@ -72,12 +77,11 @@ def test_cancelled_job_pauses_the_rollout_until_resumed(field: Field) -> None:
 
 def test_cancel_during_a_tenant_ends_after_that_tenant(field: Field, monkeypatch) -> None:
     """The current tenant gets all changes or none, and the next tenant gets none."""
-    rollout_id = field.roll_out(
-        field.save(document(10)), RolloutStage(5, tenants=["t0", "t1", "t2"]), RolloutStage(1, share=100)
-    )
+    stages = RolloutStage(5, tenants=["t0", "t1", "t2"]), RolloutStage(1, share=100)
+    rollout_id = field.roll_out(field.save(document(10)), *stages)
     break_once(monkeypatch, lambda slug: cancel_job(field, rollout_id) if slug == "t1" else None)
     field.work()
-    assert field.rollout(rollout_id)[0].state == "stopped"
+    assert field.state(rollout_id) == "stopped"
     assert [field.has(slug) for slug in ("t0", "t1", "t2")] == [{"10"}, set(), set()]
     monkeypatch.undo()
     field.go_on(rollout_id)
@@ -92,7 +96,7 @@ def test_failed_job_pauses_the_rollout_with_a_reason(field: Field, monkeypatch) 
 
     break_once(monkeypatch, fail)
     for _ in range(4):
-        assert field.rollout(rollout_id)[0].state == "running"
+        assert field.state(rollout_id) == "running"
         field.work()
         field.pass_minutes(10)
     found, _ = field.rollout(rollout_id)
@@ -105,26 +109,6 @@ def test_failed_job_pauses_the_rollout_with_a_reason(field: Field, monkeypatch) 
     assert field.has("t0") == set()
     field.go_on(rollout_id)
     finish(field, rollout_id)
-
-
-def test_rollout_resumes_after_a_worker_death(field: Field, monkeypatch) -> None:
-    """The rollout resumes after the lease of the job expires, with the tenant in progress."""
-    rollout_id = field.roll_out(field.save(document(10)), RolloutStage(1, share=100))
-    died: list[str] = []
-
-    def die(slug: str) -> None:
-        if slug == "t2" and not died:
-            died.append(slug)
-            raise KeyboardInterrupt
-
-    break_once(monkeypatch, die)
-    with pytest.raises(KeyboardInterrupt):
-        field.work()
-    assert field.job(rollout_id).state == "running"
-    assert field.has("t2") == set()
-    field.pass_minutes(2)
-    finish(field, rollout_id)
-    assert set(field.states(rollout_id).values()) == {"applied"}
 
 
 def test_killed_worker_applies_each_tenant_once(field: Field, database: Database) -> None:
@@ -148,13 +132,11 @@ def test_killed_worker_applies_each_tenant_once(field: Field, database: Database
 
 
 def test_old_job_does_nothing_while_another_is_active(field: Field) -> None:
-    rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
-    field.work()
+    rollout_id = begin(field)
     before = field.job(rollout_id).id
-    field.call(rollouts.stop_rollout, rollout_id=rollout_id)
+    field.stop(rollout_id)
     field.go_on(rollout_id)
-    field.pass_minutes(0)
-    field.work()
+    field.work(after=0)
     with field.msp() as session:
         states = {job.id: job.state for job in jobs.list_jobs(session, owner=Owner(field.msp_id))}
     assert states == {before: "done", field.job(rollout_id).id: "queued"}
@@ -163,22 +145,17 @@ def test_old_job_does_nothing_while_another_is_active(field: Field) -> None:
 
 @pytest.mark.parametrize("goes_back", [True, False])
 def test_deleted_and_detached_tenants_are_skipped(field: Field, goes_back: bool) -> None:
-    stages = (
-        RolloutStage(5, tenants=["t0", "t1", "t2"]) if goes_back else RolloutStage(5, tenants=["t0"]),
-        RolloutStage(5, share=100),
-    )
-    rollout_id = field.roll_out(field.save(document(10)), *stages)
+    first = RolloutStage(5, tenants=["t0", "t1", "t2"] if goes_back else ["t0"])
+    rollout_id = field.roll_out(field.save(document(10)), first, RolloutStage(5, share=100))
     field.work()
+    purge_at = None if goes_back else utc_now() + timedelta(days=1)
     with field.tenant("t1") as (session, tenant_id):
-        tenants.delete_tenant(
-            session, actor=ACTOR, tenant_id=tenant_id, purge_at=None if goes_back else utc_now() + timedelta(days=1)
-        )
+        tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id, purge_at=purge_at)
     field.call(service.release_follower, slug="school", tenant="t2")
     if goes_back:
-        field.call(rollouts.stop_rollout, rollout_id=rollout_id)
+        field.stop(rollout_id)
         field.roll_back(rollout_id)
-        field.work()
-        assert field.rollout(rollout_id)[0].state == "rolled-back"
+        assert field.state(rollout_id) == "rolled-back"
     else:
         field.pass_minutes(6)
         finish(field, rollout_id)
@@ -189,8 +166,7 @@ def test_deleted_and_detached_tenants_are_skipped(field: Field, goes_back: bool)
 
 
 def test_purged_tenant_leaves_the_rollout(field: Field) -> None:
-    rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
-    field.work()
+    rollout_id = begin(field)
     for slug in ("t0", "t1"):
         with session_scope(PlatformScope(), engine=field.app) as session:
             given = {"actor": ACTOR, "tenant_id": field.tenants[slug]}
@@ -204,8 +180,7 @@ def test_purged_tenant_leaves_the_rollout(field: Field) -> None:
 def test_suspended_tenant_is_updated_but_not_measured(field: Field) -> None:
     """A suspended tenant rejects every device. After it is resumed, it has the version of the other tenants."""
     field.hear("t0", rejected=1, permitted=39, seconds_ago=60)
-    rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
-    field.work()
+    rollout_id = begin(field)
     for slug in ("t0", "t1"):
         with field.tenant(slug) as (session, tenant_id):
             tenants.suspend_tenant(session, actor=ACTOR, tenant_id=tenant_id)
@@ -220,17 +195,15 @@ def test_suspended_tenant_is_updated_but_not_measured(field: Field) -> None:
 def test_self_tests_do_not_count_as_rejections(field: Field) -> None:
     """A self-test expects many rejections, and users often start a self-test after a change."""
     field.hear("t0", rejected=0, permitted=20, seconds_ago=60)
-    rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
-    field.work()
+    rollout_id = begin(field)
     field.pass_minutes(1)
     field.hear("t0", rejected=8, permitted=2, nas="admit-self-test")
     field.work()
     found, rows = field.rollout(rollout_id)
     assert (found.state, rows["t0"].devices_since) == ("running", 0)
     field.hear("t0", rejected=8, permitted=2)
-    field.pass_minutes(1)
-    field.work()
-    assert field.rollout(rollout_id)[0].state == "stopped"
+    field.work(after=1)
+    assert field.state(rollout_id) == "stopped"
 
 
 def test_two_rollouts_of_two_templates_run_in_turns(field: Field) -> None:
@@ -246,53 +219,36 @@ def test_two_rollouts_of_two_templates_run_in_turns(field: Field) -> None:
     shop = field.roll_out(1, RolloutStage(5, tenants=["t2"]), RolloutStage(5, share=100), slug="shop")
     # One rollout waits for its stage while the other runs.
     for rollout_id in (school, shop):
-        assert run_next(
-            {rollouts.JOB_KIND: rollouts.ROLLOUT_HANDLER},
-            unseal=lambda sealed, _: sealed,
-            app_engine=field.app,
-            engine=field.worker,
-        ), rollout_id
-    assert [field.has(slug) for slug in ("t0", "t1", "t2", "t3")] == [{"10"}, set(), {"30"}, set()]
-    field.call(rollouts.stop_rollout, rollout_id=school)
-    field.pass_minutes(6)
-    field.work()
-    assert [field.has(slug) for slug in ("t0", "t1", "t2", "t3")] == [{"10"}, set(), {"30"}, {"30"}]
+        assert field.work_once(), rollout_id
+    assert [field.has(slug) for slug in SLUGS] == [{"10"}, set(), {"30"}, set()]
+    field.stop(school)
+    field.work(after=6)
+    assert [field.has(slug) for slug in SLUGS] == [{"10"}, set(), {"30"}, {"30"}]
 
 
 @pytest.mark.parametrize("goes_back", [True, False])
 def test_regressing_rollout_reverts_automatically_if_configured(field: Field, goes_back: bool) -> None:
-    field.roll_out(field.save(document(10)))
-    field.work()
-    field.pass_minutes(2)
-    field.work()
+    field.roll_out_fully(field.save(document(10)))
     field.hear("t2", rejected=2, permitted=38, seconds_ago=60)
-    second = field.save(document(20))
-    rollout_id = field.roll_out(
-        second, RolloutStage(30, tenants=["t2"]), RolloutStage(1, share=100), back_when_moved=goes_back
-    )
+    stages = RolloutStage(30, tenants=["t2"]), RolloutStage(1, share=100)
+    rollout_id = field.roll_out(field.save(document(20)), *stages, back_when_moved=goes_back)
     field.work()
     assert field.has("t2") == {"20"}
     field.pass_minutes(5)
     field.hear("t2", rejected=30, permitted=10)
     field.work()
     found, rows = field.rollout(rollout_id)
-    assert (
-        found.detail == "At tenant 't2', 30 of 40 devices were rejected after the update, compared with 2 of 40 before."
-    )
-    assert (found.state, rows["t2"].state, field.has("t2")) == (
-        ("rolled-back", "rolled-back", {"10"}) if goes_back else ("stopped", "applied", {"20"})
-    )
+    assert "'t2', 30 of 40 devices were rejected after the update, compared with 2 of 40 before." in found.detail
+    ended = ("rolled-back", "rolled-back", {"10"}) if goes_back else ("stopped", "applied", {"20"})
+    assert (found.state, rows["t2"].state, field.has("t2")) == ended
 
 
 def test_failed_revert_does_not_block_other_rollouts(field: Field, monkeypatch) -> None:
     first = field.save(document(10))
-    field.roll_out(first)
-    field.work()
-    field.pass_minutes(2)
-    field.work()
+    field.roll_out_fully(first)
     rollout_id = field.roll_out(field.save(document(20)))
     field.work()
-    field.call(rollouts.stop_rollout, rollout_id=rollout_id)
+    field.stop(rollout_id)
 
     def refuse(slug: str) -> None:
         if slug == "t1":
@@ -300,33 +256,15 @@ def test_failed_revert_does_not_block_other_rollouts(field: Field, monkeypatch) 
 
     break_once(monkeypatch, refuse)
     field.roll_back(rollout_id)
-    field.work()
     found, _ = field.rollout(rollout_id)
     assert found.state == "stopped"
     assert found.detail == "Cannot roll back tenant 't1': Its NASes cannot do it."
-    assert [field.has(slug) for slug in ("t0", "t1", "t2", "t3")] == [{"10"}, {"20"}, {"10"}, {"10"}]
+    assert [field.has(slug) for slug in SLUGS] == [{"10"}, {"20"}, {"10"}, {"10"}]
     monkeypatch.undo()
     field.roll_back(rollout_id)
-    field.work()
-    assert field.rollout(rollout_id)[0].state == "rolled-back"
+    assert field.state(rollout_id) == "rolled-back"
     assert field.has("t1") == {"10"}
-    with field.msp() as session:
-        template = service.require_template(session, msp_id=field.msp_id, slug="school")
-        found_versions = [row.row.version for row in service.list_followers(session, template=template)]
-    assert found_versions == [first] * 4
-
-
-def test_display_names_are_no_drift(field: Field) -> None:
-    """Drift compares slugs, which never change, and not display names."""
-    field.roll_out(field.save(document(10, sites=[{"slug": "main", "name": "Main", "time_zone": "Europe/Berlin"}])))
-    field.work()
-    with field.tenant("t3") as (session, tenant_id):
-        tenants.rename_tenant(session, actor=ACTOR, tenant_id=tenant_id, name="Renamed")
-        site_settings.update_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main", time_zone="UTC")
-    with session_scope(MspScope(field.msp_id), engine=field.app) as session:
-        template = service.require_template(session, msp_id=field.msp_id, slug="school")
-        *_, last = service.list_followers(session, template=template, with_drift=True)
-    assert last.drift == [service.DriftedPart("site:main.time_zone", "Europe/Berlin", "UTC")]
+    assert [each.row.version for each in field.followers()] == [first] * 4
 
 
 def test_moving_tenant_is_watched_in_both_cells(field: Field, cell_engine) -> None:
@@ -347,8 +285,7 @@ def test_moving_tenant_is_watched_in_both_cells(field: Field, cell_engine) -> No
 
     field.hear("t0", rejected=0, permitted=40, seconds_ago=60)
     move(moves.prepare_move, cell="cell-2", sealer=sealer)
-    rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
-    field.work()
+    rollout_id = begin(field)
     assert field.states(rollout_id)["t0"] == "applied"
     with Session(field.owner) as session, session.begin():
         session.execute(update(Slot).where(Slot.status == "reserved").values(status="ready"))
@@ -360,7 +297,6 @@ def test_moving_tenant_is_watched_in_both_cells(field: Field, cell_engine) -> No
     assert (found.state, "30 of 40 devices" in found.detail) == ("stopped", True)
     move(moves.cancel_move)
     field.roll_back(rollout_id)
-    field.work()
     assert field.states(rollout_id)["t0"] == "rolled-back"
 
 
@@ -371,14 +307,12 @@ def test_last_stage_is_watched_to_its_end(field: Field, moves_at_the_end: bool) 
     rollout_id = field.roll_out(field.save(document(10)), RolloutStage(30, share=100))
     field.work()
     assert set(field.states(rollout_id).values()) == {"applied"}
-    field.pass_minutes(29)
-    field.work()
-    assert field.rollout(rollout_id)[0].state == "running"
+    field.work(after=29)
+    assert field.state(rollout_id) == "running"
     if moves_at_the_end:
         field.hear("t3", rejected=20, permitted=20)
-    field.pass_minutes(1)
-    field.work()
-    assert field.rollout(rollout_id)[0].state == ("stopped" if moves_at_the_end else "done")
+    field.work(after=1)
+    assert field.state(rollout_id) == ("stopped" if moves_at_the_end else "done")
 
 
 def test_tenant_with_too_few_devices_is_reported(field: Field) -> None:

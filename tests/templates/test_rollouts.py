@@ -1,19 +1,30 @@
 """Rollouts of templates: in stages, stopped on a regression, and reverted."""
 
+from itertools import combinations
+from math import comb
 from typing import Any
+from uuid import uuid4
 
+import psycopg
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import Engine, insert, select
 
 from nac.inventory.groups import ENDPOINT_GROUPS, USER_GROUPS, Groups
-from nac.kit.errors import Conflict, InUse, InvalidInput
+from nac.kit.db import MspScope, PlatformScope, TenantScope, session_scope
+from nac.kit.errors import Conflict, InUse, InvalidInput, ScopeViolation
+from nac.models import Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion
 from nac.onboarding.templates import rollouts, service
+from nac.onboarding.templates.repository import DeviceCounts, compute_p_value, has_share_moved
 from nac.onboarding.templates.rollouts import RolloutStage
 from nac.policies import service as policies
 from nac.policies import site_settings
-from nac.tenancy import sites
+from nac.tenancy import msps, sites
 from nac.tenancy.tenants import service as tenants
-from tests.factories.tenancy import ACTOR
-from tests.templates.conftest import SLUGS, Field, document, everything, policy
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.postgres import Database
+from tests.templates.conftest import SLUGS, Field, document, policy
 
 
 def test_each_stage_waits_for_the_previous_one(field: Field) -> None:
@@ -23,19 +34,15 @@ def test_each_stage_waits_for_the_previous_one(field: Field) -> None:
     )
     field.work()
     assert [slug for slug, state in field.states(rollout_id).items() if state == "applied"] == ["t2"]
-    field.pass_minutes(29)
-    field.work()
+    field.work(after=29)
     assert list(field.states(rollout_id).values()).count("applied") == 1
-    field.pass_minutes(2)
-    field.work()
+    field.work(after=2)
     assert list(field.states(rollout_id).values()).count("applied") == 2
-    field.pass_minutes(11)
-    field.work()
+    field.work(after=11)
     assert set(field.states(rollout_id).values()) == {"applied"}
-    assert field.rollout(rollout_id)[0].state == "running"
-    field.pass_minutes(2)
-    field.work()
-    assert field.rollout(rollout_id)[0].state == "done"
+    assert field.state(rollout_id) == "running"
+    field.work(after=2)
+    assert field.state(rollout_id) == "done"
     assert [field.has(slug) for slug in SLUGS] == [{"10"}] * 4
     with field.tenant("t0") as (session, tenant_id):
         site = sites.require_by_slug(session, tenant_id=tenant_id, slug="main")
@@ -72,36 +79,24 @@ def test_rollout_stops_when_the_rejection_rate_changes(
     assert (rows["t2"].rejected_since, rows["t2"].devices_since) == (since[0], sum(since))
     assert found.state == ("stopped" if moved else "running")
     assert ("'t2'" in found.detail) == moved
-    field.pass_minutes(30)
-    field.work()
+    field.work(after=30)
     assert field.has("t0") == (set() if moved else {"10"})
-
-
-def test_realms_reach_tenants_normalised(field: Field) -> None:
-    field.roll_out(field.save(document(settings={"realms": ["CORP", "corp.example"]})))
-    field.work()
-    with field.tenant("t0") as (session, tenant_id):
-        assert tenants.require_tenant(session, tenant_id=tenant_id).realms == ["corp", "corp.example"]
 
 
 def test_stopped_rollout_is_resumed_or_reverted(field: Field) -> None:
     first = field.save(document(10))
-    field.roll_out(first)
-    field.work()
-    field.pass_minutes(2)
-    field.work()
+    field.roll_out_fully(first)
     second = field.save(document(20, settings={"silent_days": 9}))
     rollout_id = field.roll_out(second, RolloutStage(5, tenants=["t0", "t1"]), RolloutStage(5, share=100))
     field.work()
-    field.call(rollouts.stop_rollout, rollout_id=rollout_id)
-    field.pass_minutes(60)
-    field.work()
+    field.stop(rollout_id)
+    field.work(after=60)
     assert [field.has(slug) for slug in SLUGS] == [{"20"}, {"20"}, {"10"}, {"10"}]
     field.go_on(rollout_id)
     for _ in range(3):
         field.work()
         field.pass_minutes(6)
-    assert field.rollout(rollout_id)[0].state == "done"
+    assert field.state(rollout_id) == "done"
     assert field.has("t3") == {"20"}
     # A user changes a part meanwhile, and this change remains.
     with field.tenant("t1") as (session, tenant_id):
@@ -109,18 +104,10 @@ def test_stopped_rollout_is_resumed_or_reverted(field: Field) -> None:
         policies.save_draft(session, **given, document=policy(77))
         policies.publish_policy(session, **given)
     field.roll_back(rollout_id)
-    field.work()
-    assert field.rollout(rollout_id)[0].state == "rolled-back"
+    assert field.state(rollout_id) == "rolled-back"
     assert [field.has(slug) for slug in SLUGS] == [{"10"}, {"77"}, {"10"}, {"10"}]
-    with field.msp() as session:
-        template = service.require_template(session, msp_id=field.msp_id, slug="school")
-        found = service.list_followers(session, template=template, with_drift=True)
-        assert [(each.row.version, [one.part for one in each.drift or ()]) for each in found] == [
-            (first, []),
-            (first, ["policy:office"]),
-            (first, []),
-            (first, []),
-        ]
+    found = [(each.row.version, [one.part for one in each.drift]) for each in field.followers()]
+    assert found == [(first, []), (first, ["policy:office"]), (first, []), (first, [])]
 
 
 def test_incompatible_tenant_stops_the_rollout_unchanged(field: Field) -> None:
@@ -145,9 +132,7 @@ def test_overrides_are_kept_and_are_no_drift(field: Field) -> None:
     assert [field.has(slug) for slug in SLUGS] == [{"10"}, set(), {"10"}, {"10"}]
     with field.tenant("t2") as (session, tenant_id):
         assert sites.require_by_slug(session, tenant_id=tenant_id, slug="main").time_zone == "UTC"
-    with field.msp() as session:
-        template = service.require_template(session, msp_id=field.msp_id, slug="school")
-        assert [each.drift for each in service.list_followers(session, template=template, with_drift=True)] == [[]] * 4
+    assert [each.drift for each in field.followers()] == [[]] * 4
 
 
 def test_template_group_cannot_be_renamed_in_a_tenant(field: Field) -> None:
@@ -173,16 +158,15 @@ def test_template_group_cannot_be_renamed_in_a_tenant(field: Field) -> None:
         ENDPOINT_GROUPS.rename(session, actor=ACTOR, tenant_id=tenant_id, name="own-2", new_name="other")
 
 
-def test_drift_shows_expected_and_actual_values(field: Field) -> None:
-    field.roll_out(field.save(document(10)))
+def test_drift_shows_changed_values_and_no_display_names(field: Field) -> None:
+    """Drift compares slugs, which never change."""
+    field.roll_out(field.save(document(10, sites=[{"slug": "main", "name": "Main", "time_zone": "Europe/Berlin"}])))
     field.work()
     with field.tenant("t3") as (session, tenant_id):
+        tenants.rename_tenant(session, actor=ACTOR, tenant_id=tenant_id, name="Renamed")
         site_settings.update_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main", time_zone="UTC")
-    with field.msp() as session:
-        template = service.require_template(session, msp_id=field.msp_id, slug="school")
-        *others, last = service.list_followers(session, template=template, with_drift=True)
-    assert [each.drift for each in others] == [[]] * 3
-    assert last.drift == [service.DriftedPart("site:main.time_zone", "Europe/Berlin", "UTC")]
+    drifted = service.DriftedPart("site:main.time_zone", "Europe/Berlin", "UTC")
+    assert [each.drift for each in field.followers()] == [[], [], [], [drifted]]
 
 
 @pytest.mark.parametrize(
@@ -199,13 +183,70 @@ def test_drift_shows_expected_and_actual_values(field: Field) -> None:
 def test_invalid_plans_are_rejected(field: Field, stages: list[RolloutStage], place: str) -> None:
     number = field.save(document(10))
     with pytest.raises(InvalidInput) as refused:
-        field.call(
-            rollouts.start_rollout,
-            slug="school",
-            number=number,
-            stages=stages,
-            most_moved=0.1,
-            held=everything,
-            seal=lambda plain, _: plain,
-        )
+        field.start(rollouts.start_rollout, slug="school", number=number, stages=stages, most_moved=0.1)
     assert refused.value.place == place
+
+
+def test_msp_sees_and_changes_only_its_own_templates(
+    field: Field, app_engine: Engine, database: Database, platform: Platform
+) -> None:
+    tables = (Template, TemplateVersion, TemplateTenant, Rollout, RolloutTenant)
+    field.roll_out(field.save(document()))
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        other = msps.create_msp(session, actor=ACTOR, slug="bolt").id
+    foreign = make_tenant(app_engine, Platform(other, platform.cell_id), "foreign").id
+    with field.msp() as session:
+        assert all(session.scalars(select(table)).all() for table in tables)
+        (template,) = session.scalars(select(Template)).all()
+    for scope in (MspScope(other), TenantScope(field.tenants["t0"]), TenantScope(foreign), PlatformScope()):
+        with session_scope(scope, engine=app_engine) as session:
+            assert [session.scalars(select(table)).all() for table in tables] == [[]] * len(tables), scope
+    mine = {"msp_id": field.msp_id, "template_id": template.id}
+    for scope, row in (
+        (MspScope(other), {**mine, "tenant_id": foreign}),
+        (MspScope(field.msp_id), {**mine, "tenant_id": foreign}),
+    ):
+        denied = pytest.raises(ScopeViolation, match="row-level security")
+        with denied, session_scope(scope, engine=app_engine) as session:
+            session.execute(insert(TemplateTenant).values(row))
+    with pytest.raises(ScopeViolation), session_scope(MspScope(other), engine=app_engine) as session:
+        session.execute(insert(Template).values(id=uuid4(), msp_id=field.msp_id, slug="x", name="x"))
+    for url in (database.cell_url, database.worker_url):
+        for table in tables:
+            with psycopg.connect(url) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(f"SELECT FROM {table.__tablename__}")
+
+
+def count_probability(before: DeviceCounts, since: DeviceCounts) -> float:
+    """The sum over all arrangements of rejected devices that are at most as likely as the observed arrangement."""
+    everyone = before.all + since.all
+    rejected = before.rejected + since.rejected
+    ways: dict[int, int] = {}
+    for chosen in combinations(range(everyone), rejected):
+        k = sum(each < since.all for each in chosen)
+        ways[k] = ways.get(k, 0) + 1
+    seen = ways[since.rejected]
+    return sum(count for count in ways.values() if count <= seen) / comb(everyone, rejected)
+
+
+@given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 6), st.integers(0, 6))
+def test_probability_matches_counting(a: int, b: int, c: int, d: int) -> None:
+    before, since = DeviceCounts(a, a + b), DeviceCounts(c, c + d)
+    assert compute_p_value(before, since) == pytest.approx(count_probability(before, since))
+
+
+@pytest.mark.parametrize(
+    ("before", "since", "moved"),
+    [
+        ((5, 100), (25, 100), True),
+        ((5, 100), (9, 100), False),
+        ((0, 20), (5, 5), True),
+        ((0, 3), (3, 3), False),
+        ((0, 0), (50, 50), False),
+        # A significant change, but too small to matter.
+        ((1000, 100_000), (3000, 100_000), False),
+        ((1000, 100_000), (8000, 100_000), True),
+    ],
+)
+def test_change_needs_both_size_and_significance(before: tuple[int, int], since: tuple[int, int], moved: bool) -> None:
+    assert has_share_moved(DeviceCounts(*before), DeviceCounts(*since), most=0.05) == moved

@@ -1,6 +1,7 @@
 """Deletion of tenants after their deadline. Admit writes a file first, then deletes everything except the audit log."""
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -20,11 +21,9 @@ from nac.onboarding import tenant_purge
 from nac.tenancy.tenants import service as tenants
 from tests.commit_kills import deaths
 from tests.factories.certificates import SEALER, Certified
-from tests.factories.tenancy import ACTOR
+from tests.factories.tenancy import ACTOR, Platform
 from tests.polling import until
-from tests.tenant_files.test_round_trip import contents_of, full, imported
-
-__all__ = ["full"]
+from tests.tenant_files.conftest import contents_of, imported
 
 
 def delete(app_engine: Engine, tenant_id: TenantId, *, days: float) -> None:
@@ -32,53 +31,62 @@ def delete(app_engine: Engine, tenant_id: TenantId, *, days: float) -> None:
         tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id, purge_at=utc_now() + timedelta(days=days))
 
 
+@pytest.fixture
+def purge(worker_engine: Engine, tmp_path: Path) -> Callable[..., list[str]]:
+    """Function that purges the tenants that are due after these days, and returns their slugs."""
+
+    def run(days: float = 0, *, folder: Path = tmp_path, engine: Engine = worker_engine) -> list[str]:
+        now = utc_now() + timedelta(days=days)
+        return tenant_purge.purge_due(folder=folder, sealer=SEALER, now=now, engine=engine)
+
+    return run
+
+
+def resume(app_engine: Engine, tenant_id: TenantId) -> Tenant:
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        return tenants.resume_tenant(session, actor=ACTOR, tenant_id=tenant_id)
+
+
+def restored(app_engine: Engine, platform: Platform, folder: Path) -> TenantId:
+    """Import the only file in the folder."""
+    (path,) = folder.glob("*.zip")
+    with path.open("rb") as file:
+        passphrase = tenant_purge.open_stored_passphrase(path, SEALER)
+        return imported(app_engine, platform, file, passphrase=passphrase).tenant.id
+
+
+def count_rows(engine: Engine, tenant_id: TenantId) -> dict[str, int]:
+    return {name: len(rows) for name, rows in contents_of(engine, tenant_id).items()}
+
+
 def test_expired_tenant_is_purged_after_a_restorable_export(
-    app_engine, worker_engine, owner_engine, platform, full, bravo, tmp_path, monkeypatch
+    app_engine, worker_engine, owner_engine, platform, full, bravo, tmp_path, monkeypatch, purge
 ) -> None:
     monkeypatch.setattr(tenant_purge, "BATCH_ROWS", 1)
-
-    def purge(days: float) -> list[str]:
-        return tenant_purge.purge_due(
-            folder=tmp_path, sealer=SEALER, now=utc_now() + timedelta(days=days), engine=worker_engine
-        )
-
     delete(app_engine, bravo.tenant_id, days=5)
     delete(app_engine, full, days=0)
-    before = contents_of(owner_engine, full)
-    with (
-        pytest.raises(Conflict, match="is being deleted"),
-        session_scope(PlatformScope(), engine=app_engine) as session,
-    ):
-        tenants.resume_tenant(session, actor=ACTOR, tenant_id=full)
-    assert purge(0) == ["alpha"]
+    before = count_rows(owner_engine, full)
+    with pytest.raises(Conflict, match="is being deleted"):
+        resume(app_engine, full)
+    assert purge() == ["alpha"]
     assert not any(contents_of(owner_engine, full).values())
     with Session(owner_engine) as session:
         assert session.scalars(select(Tenant.slug)).all() == ["bravo"]
-        told = session.scalars(
-            select(AuditEntry.action).where(AuditEntry.tenant_id == full).order_by(AuditEntry.id)
-        ).all()
+        audited = select(AuditEntry.action).where(AuditEntry.tenant_id == full).order_by(AuditEntry.id)
+        told = session.scalars(audited).all()
     assert told[-3:] == ["tenant.delete", "tenant.export", "tenant.purge"]
-
-    (path,) = tmp_path.glob("*.zip")
-    with path.open("rb") as file:
-        done = imported(app_engine, platform, file, passphrase=tenant_purge.open_stored_passphrase(path, SEALER))
-    assert {name: len(rows) for name, rows in contents_of(owner_engine, done.tenant.id).items()} == {
-        name: len(rows) for name, rows in before.items()
-    }
+    assert count_rows(owner_engine, restored(app_engine, platform, tmp_path)) == before
     tenant_purge.delete_last_files(tmp_path, kept=timedelta(days=1), engine=worker_engine)
     assert len(list(tmp_path.iterdir())) == 2
     tenant_purge.delete_last_files(tmp_path, kept=timedelta(days=-1), engine=worker_engine)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tenant_without_a_written_file_stays(
-    app_engine: Engine, worker_engine: Engine, alpha: Certified, tmp_path: Path, owner_engine: Engine
-) -> None:
+def test_tenant_without_a_written_file_stays(app_engine, alpha: Certified, tmp_path, owner_engine, purge) -> None:
     delete(app_engine, alpha.tenant_id, days=0)
     (tmp_path / "file").write_text("")
-    folder = tmp_path / "file" / "folder"
     before = contents_of(owner_engine, alpha.tenant_id)
-    assert tenant_purge.purge_due(folder=folder, sealer=SEALER, now=utc_now(), engine=worker_engine) == []
+    assert purge(folder=tmp_path / "file" / "folder") == []
     assert contents_of(owner_engine, alpha.tenant_id) == before
 
 
@@ -87,21 +95,23 @@ def hold(engine: Engine, tenant_id: TenantId) -> int:
         return holds.create_hold(session, actor=ACTOR, tenant_id=tenant_id, reason="A case").id
 
 
-def test_tenant_under_a_hold_stays_and_can_be_restored(
-    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, full: TenantId, tmp_path: Path
-) -> None:
+def clear_hold(engine: Engine, tenant_id: TenantId, hold_id: int) -> None:
+    with session_scope(TenantScope(tenant_id), engine=engine) as session:
+        holds.clear_hold(session, actor=ACTOR, tenant_id=tenant_id, hold_id=hold_id)
+
+
+def test_tenant_under_a_hold_stays_and_can_be_restored(app_engine, owner_engine, full, tmp_path, purge) -> None:
     delete(app_engine, full, days=0)
     hold(app_engine, full)
     before = contents_of(owner_engine, full)
-    assert tenant_purge.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine) == []
+    assert purge() == []
     assert contents_of(owner_engine, full) == before
     assert list(tmp_path.iterdir()) == []
-    with session_scope(PlatformScope(), engine=app_engine) as session:
-        assert tenants.resume_tenant(session, actor=ACTOR, tenant_id=full).status == "active"
+    assert resume(app_engine, full).status == "active"
 
 
 def test_hold_during_a_purge_keeps_the_rest_and_the_file(
-    app_engine, worker_engine, owner_engine, full, tmp_path, monkeypatch
+    app_engine, worker_engine, owner_engine, full, tmp_path, monkeypatch, purge
 ) -> None:
     delete(app_engine, full, days=0)
     delete_batch, held = tenant_purge._delete_batch, []
@@ -111,38 +121,28 @@ def test_hold_during_a_purge_keeps_the_rest_and_the_file(
             held.append(hold(app_engine, full))
         return delete_batch(session, tenant_id, table)
 
-    def purge() -> list[str]:
-        return tenant_purge.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine)
-
     monkeypatch.setattr(tenant_purge, "_delete_batch", and_then_hold)
-    assert purge() == []
-    assert purge() == []
+    assert [purge(), purge()] == [[], []]
     assert contents_of(owner_engine, full)["endpoints"]
     (path,) = tmp_path.glob("*.zip")
     whole = path.read_bytes()
     tenant_purge.delete_last_files(tmp_path, kept=timedelta(days=-1), engine=worker_engine)
-    with session_scope(TenantScope(full), engine=app_engine) as session:
-        holds.clear_hold(session, actor=ACTOR, tenant_id=full, hold_id=held[0])
+    clear_hold(app_engine, full, held[0])
     assert purge() == ["alpha"]
     assert [each.read_bytes() for each in tmp_path.glob("*.zip")] == [whole]
 
 
-def test_each_deletion_of_a_tenant_has_its_own_file(
-    app_engine: Engine, worker_engine: Engine, full: TenantId, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_deletion_of_a_tenant_has_its_own_file(app_engine, full, tmp_path, monkeypatch, purge) -> None:
     def fail(tenant_id: TenantId, engine: Engine | None) -> None:
         raise Conflict("It was restored.")
 
+    monkeypatch.setattr(tenant_purge, "_delete_large_tables", fail)
     for days in (-2, -1):
-        with monkeypatch.context() as patch:
-            patch.setattr(tenant_purge, "_delete_large_tables", fail)
-            delete(app_engine, full, days=days)
-            tenant_purge.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine)
+        delete(app_engine, full, days=days)
+        assert purge() == []
         held = hold(app_engine, full)
-        with session_scope(PlatformScope(), engine=app_engine) as session:
-            tenants.resume_tenant(session, actor=ACTOR, tenant_id=full)
-        with session_scope(TenantScope(full), engine=app_engine) as session:
-            holds.clear_hold(session, actor=ACTOR, tenant_id=full, hold_id=held)
+        resume(app_engine, full)
+        clear_hold(app_engine, full, held)
     assert len(list(tmp_path.glob("*.zip"))) == 2
 
 
@@ -173,18 +173,14 @@ def test_concurrent_hold_and_purge_do_not_deadlock(app_engine: Engine, owner_eng
 
 
 def test_killed_purge_completes_with_an_intact_file(
-    database, app_engine, owner_engine, platform, full, tmp_path, monkeypatch
+    database, app_engine, owner_engine, platform, full, tmp_path, monkeypatch, purge
 ) -> None:
     """The purge is killed before and after each of its commits."""
     monkeypatch.setattr(tenant_purge, "BATCH_ROWS", 1)
     delete(app_engine, full, days=0)
-    before = contents_of(owner_engine, full)
-
-    def purge() -> None:
-        tenant_purge.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=make_engine(database.worker_url))
-
+    before, rows = contents_of(owner_engine, full), count_rows(owner_engine, full)
     written: list[bytes] = []
-    for death in deaths(purge):
+    for death in deaths(lambda: purge(engine=make_engine(database.worker_url))):
         written += [each.read_bytes() for each in tmp_path.glob("*.zip")]
         assert len(set(written)) <= 1, death
         assert written or contents_of(owner_engine, full) == before, death
@@ -194,21 +190,13 @@ def test_killed_purge_completes_with_an_intact_file(
         purged = select(AuditEntry).where(AuditEntry.tenant_id == full, AuditEntry.action == "tenant.purge")
         assert len(session.scalars(purged).all()) == 1
     assert sorted(each.suffix for each in tmp_path.iterdir()) == [".key", ".zip"]
-    (path,) = tmp_path.glob("*.zip")
-    with path.open("rb") as file:
-        done = imported(app_engine, platform, file, passphrase=tenant_purge.open_stored_passphrase(path, SEALER))
-    assert {name: len(rows) for name, rows in contents_of(owner_engine, done.tenant.id).items()} == {
-        name: len(rows) for name, rows in before.items()
-    }
+    assert count_rows(owner_engine, restored(app_engine, platform, tmp_path)) == rows
 
 
-def test_second_worker_deletes_no_file(app_engine, worker_engine, platform, full, tmp_path, monkeypatch) -> None:
+def test_second_worker_deletes_no_file(app_engine, owner_engine, platform, full, tmp_path, monkeypatch, purge) -> None:
     """The second worker starts while the first worker writes, and is killed in the middle of a file."""
     delete(app_engine, full, days=0)
     write_tenant, begun = tenant_purge.write_tenant, []
-
-    def purge() -> list[str]:
-        return tenant_purge.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine)
 
     def write(session: Session, file: IO[bytes], **given: Any) -> object:
         begun.append(file)
@@ -223,14 +211,10 @@ def test_second_worker_deletes_no_file(app_engine, worker_engine, platform, full
 
     monkeypatch.setattr(tenant_purge, "write_tenant", write)
     assert purge() == ["alpha"]
-    (path,) = tmp_path.glob("*.zip")
-    with path.open("rb") as file:
-        assert imported(app_engine, platform, file, passphrase=tenant_purge.open_stored_passphrase(path, SEALER)).rows[
-            "sites"
-        ]
+    assert contents_of(owner_engine, restored(app_engine, platform, tmp_path))["sites"]
 
 
-def test_blocked_purges_delay_no_other_tenant(app_engine, worker_engine, full, bravo, tmp_path, monkeypatch) -> None:
+def test_blocked_purges_delay_no_other_tenant(app_engine, full, bravo, monkeypatch, purge) -> None:
     monkeypatch.setattr(tenant_purge, "_TENANTS_PER_TURN", 1)
     delete(app_engine, full, days=-2)
     delete(app_engine, bravo.tenant_id, days=-1)
@@ -242,4 +226,4 @@ def test_blocked_purges_delay_no_other_tenant(app_engine, worker_engine, full, b
         return write_tenant(session, file, **given)
 
     monkeypatch.setattr(tenant_purge, "write_tenant", write)
-    assert tenant_purge.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine) == ["bravo"]
+    assert purge() == ["bravo"]

@@ -1,120 +1,27 @@
 """An import restores everything in a tenant's file, for every table."""
 
-import io
 import re
+from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid5
+from uuid import uuid5
 
 import pytest
-from sqlalchemy import Engine, Table, select, update
+from sqlalchemy import Engine, select, text, update
 from sqlalchemy.orm import Session
 
+from loadtest.large_tenant import write_large
+from nac.inventory.endpoints import service as endpoints
+from nac.inventory.groups import ENDPOINT_GROUPS
 from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.db.base import Base
 from nac.kit.errors import AdmitError, NoFreeSlot
 from nac.kit.ids import TenantId
 from nac.models import AuditEntry, Tenant
 from nac.onboarding.tenant_files import tables
-from nac.onboarding.tenant_files.importer import TenantImportResult, import_tenant
-from nac.onboarding.tenant_files.writer import write_tenant
-from tests.factories.certificates import SEALER, SIGNING, Certified
-from tests.factories.rows import make_row
+from nac.onboarding.tenant_files.importer import import_tenant
+from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform
-
-PASSPHRASE = "correct horse battery"
-SECRET = b"a-secret-of-sixteen"
-_PLAIN = {"private_sealed": b'{"url": "https://siem.corp.example/events", "headers": {"X-Key": "hush"}}'}
-
-
-def exported(app_engine: Engine, tenant_id: TenantId, **changes: Any) -> io.BytesIO:
-    target = io.BytesIO()
-    given = {"passphrase": PASSPHRASE} | changes
-    with session_scope(TenantScope(tenant_id), engine=app_engine, is_snapshot=True) as session:
-        write_tenant(session, target, actor=ACTOR, tenant_id=tenant_id, sealer=SEALER, **given)
-    return target
-
-
-def imported(app_engine: Engine, platform: Platform, source: io.BytesIO, **changes: Any) -> TenantImportResult:
-    given = {"passphrase": PASSPHRASE, "slug": "copy"} | changes
-    with session_scope(PlatformScope(), engine=app_engine) as session:
-        return import_tenant(session, source, actor=ACTOR, msp_id=platform.msp_id, signing=SIGNING, **given)
-
-
-@pytest.fixture
-def full(dictionary, alpha: Certified, owner_engine: Engine) -> TenantId:
-    """A tenant with a row in every table, written by the services or generated from the schema."""
-    with Session(owner_engine) as session, session.begin():
-        for slot in session.execute(select(Base.metadata.tables["slots"])).mappings().all():
-            sealed = SEALER.seal(b"a-radius-secret-of-the-slot", f"slot:{slot['id']}")
-            slots = Base.metadata.tables["slots"]
-            session.execute(update(slots).where(slots.c.id == slot["id"]).values(secret_sealed=sealed))
-        for table in tables.content_tables():
-            _add_row(session, table, alpha.tenant_id)
-        for table in tables.content_tables():
-            _seal_rows(session, table, alpha.tenant_id)
-    return alpha.tenant_id
-
-
-def _add_row(session: Session, table: Table, tenant_id: TenantId) -> None:
-    authorities = Base.metadata.tables["certificate_authorities"]
-    if table is authorities:
-        make_row(session, table, tenant_id, kind="external")
-    elif table.name == "status_sources":
-        of_others = select(authorities.c.id).where(authorities.c.kind == "external")
-        make_row(session, table, tenant_id, authority_id=session.scalars(of_others).one())
-    elif table.name == "feeds":
-        settings = {"url": "https://siem.corp.example/", "kinds": ["audit"]}
-        make_row(session, table, tenant_id, kind="webhook", settings=settings, sources=["audit_log"])
-    elif session.scalar(select(table.c.tenant_id).where(table.c.tenant_id == tenant_id).limit(1)) is None:
-        make_row(session, table, tenant_id)
-
-
-def _seal_rows(session: Session, table: Table, tenant_id: TenantId) -> None:
-    """Seal the values of the factory, which are not sealed."""
-    for name, sealed_column in tables.sealed_columns(table).items():
-        for row in session.execute(select(table).where(table.c.tenant_id == tenant_id)).mappings().all():
-            context = sealed_column.context(tenant_id, row.get("id"))
-            if (row[name] is None or _opens(row[name], context)) and table.name != "nases":
-                continue
-            keys = [column == row[column.name] for column in table.primary_key.columns]
-            sealed = SEALER.seal(_PLAIN.get(name, SECRET), context)
-            session.execute(update(table).where(*keys).values({name: sealed, **_beside(table)}))
-
-
-def _beside(table: Table) -> dict[str, str]:
-    return {"address": "192.0.2.7", "mab_password": "fixed"} if table.name == "nases" else {}
-
-
-def _opens(sealed: bytes, context: str) -> bool:
-    try:
-        SEALER.open(sealed, context)
-    except AdmitError:
-        return False
-    return True
-
-
-def contents_of(engine: Engine, tenant_id: TenantId, *, renamed_by: TenantId | None = None) -> dict[str, list[Any]]:
-    """Every row of every exported table, with ids mapped by `renamed_by`."""
-    found: dict[str, list[Any]] = {}
-    with Session(engine) as session:
-        for table in tables.content_tables():
-            rows = session.execute(select(table).where(table.c.tenant_id == tenant_id)).mappings().all()
-            found[table.name] = sorted((_plain(table, dict(row), tenant_id, renamed_by) for row in rows), key=repr)
-    return found
-
-
-def _plain(table: Table, row: dict[str, Any], tenant_id: TenantId, renamed_by: TenantId | None) -> dict[str, Any]:
-    for name, column in tables.sealed_columns(table).items():
-        row[name] = row[name] and SEALER.open(row[name], column.context(tenant_id, row.get("id")))
-    del row["tenant_id"]
-    row |= tables.CONTENT_TABLES[table.name].reset
-    if table.name == "feeds":
-        del row["done"]
-    if renamed_by is not None:
-        for column, value in row.items():
-            if isinstance(value, UUID):
-                row[column] = uuid5(renamed_by, str(value))
-    return row
+from tests.tenant_files.conftest import SECRET, contents_of, exported, imported
 
 
 def test_every_tenant_table_is_exported_or_excluded() -> None:
@@ -149,9 +56,8 @@ def test_tenant_is_restored_under_another_name(
     assert contents_of(owner_engine, full) == before
     with session_scope(PlatformScope(), engine=app_engine) as session:
         old, new = session.get_one(Tenant, full), session.get_one(Tenant, copy_id)
-        assert [getattr(new, name) for name in tables.TENANT_COLUMNS] == [
-            getattr(old, name) for name in tables.TENANT_COLUMNS
-        ]
+        for name in tables.TENANT_COLUMNS:
+            assert getattr(new, name) == getattr(old, name), name
         assert (new.slug, new.default_site_id) == ("copy", uuid5(copy_id, str(old.default_site_id)))
         actions = session.scalars(select(AuditEntry.action).where(AuditEntry.tenant_id.in_((full, copy_id)))).all()
     assert {"tenant.export", "tenant.import"} <= set(actions)
@@ -192,17 +98,13 @@ def test_values_that_the_api_rejects_are_rejected_in_files(
         table = Base.metadata.tables[name]
         of_tenant = table.c.id == full if name == "tenants" else table.c.tenant_id == full
         with Session(owner_engine) as session:
-            keys = [column.name for column in table.primary_key.columns]
-            rows = session.execute(select(table).where(of_tenant).limit(1)).mappings().one()
-            mine = [table.c[key] == rows[key] for key in keys]
-            session.execute(update(table).where(*mine).values(values))
-            session.commit()
-        try:
-            source = exported(app_engine, full)
-        finally:
-            with Session(owner_engine) as session:
-                session.execute(update(table).where(*mine).values({column: rows[column] for column in values}))
-                session.commit()
+            row = session.execute(select(table).where(of_tenant).limit(1)).mappings().one()
+        mine = [column == row[column.name] for column in table.primary_key.columns]
+        with owner_engine.begin() as connection:
+            connection.execute(update(table).where(*mine).values(values))
+        source = exported(app_engine, full)
+        with owner_engine.begin() as connection:
+            connection.execute(update(table).where(*mine).values({column: row[column] for column in values}))
         with pytest.raises(AdmitError) as refused:
             pytest.fail(f"{name}: {imported(app_engine, platform, source)}")
         assert re.search(told, f"{refused.value.place}: {refused.value}"), (name, refused.value.place, refused.value)
@@ -218,9 +120,8 @@ def test_policy_with_a_deleted_nas_is_restored(
     when = {"attribute": "nas.name", "operator": "equals", "value": "gone"}
     document = {"rules": [{"id": "r", "name": "R", "when": when, "then": {"verdict": "permit"}}]}
     versions = Base.metadata.tables["policy_versions"]
-    with Session(owner_engine) as session:
-        session.execute(update(versions).where(versions.c.tenant_id == full).values(document=document))
-        session.commit()
+    with owner_engine.begin() as connection:
+        connection.execute(update(versions).where(versions.c.tenant_id == full).values(document=document))
     copy = imported(app_engine, platform, exported(app_engine, full)).tenant.id
     assert all(row["document"] == document for row in contents_of(owner_engine, copy)["policy_versions"])
 
@@ -234,9 +135,43 @@ def test_import_without_a_free_slot_leaves_nothing(
     with pytest.raises(NoFreeSlot):
         imported(app_engine, platform, source, slug="copy-3")
     with Session(owner_engine) as session:
-        assert session.scalars(select(Tenant.slug).order_by(Tenant.slug)).all() == [
-            "alpha",
-            "copy-0",
-            "copy-1",
-            "copy-2",
-        ]
+        slugs = session.scalars(select(Tenant.slug).order_by(Tenant.slug)).all()
+    assert slugs == ["alpha", "copy-0", "copy-1", "copy-2"]
+
+
+_ROWS = 2_000
+# Rows read by all indexes of the table, in this transaction.
+_FETCHED = text(
+    "SELECT sum(pg_stat_get_xact_tuples_returned(indexrelid)) FROM pg_index WHERE indrelid = 'endpoints'::regclass"
+)
+
+
+def test_statistics_during_a_bulk_insert_do_not_mislead(
+    dictionary: None, alpha: Certified, platform: Platform, app_engine: Engine, owner_engine: Engine, tmp_path: Path
+) -> None:
+    """The import of a large tenant is slow enough for autovacuum to run."""
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        who = {"actor": ACTOR, "tenant_id": alpha.tenant_id}
+        ENDPOINT_GROUPS.create(session, **who, name="printers")
+        endpoints.create_endpoint(session, **who, mac="00005e005301", groups=["printers"])
+    small, large = tmp_path / "small.zip", tmp_path / "large.zip"
+    small.write_bytes(exported(app_engine, alpha.tenant_id, passphrase="").getvalue())
+    write_large(small, large, _ROWS)
+    fetched: list[int] = []
+    looked: list[int] = []
+
+    def look(rows: int, _: int) -> None:
+        """Analyze as autovacuum does, which sees no uncommitted rows."""
+        if rows > _ROWS // 2 and not looked:
+            looked.append(rows)
+            with owner_engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                connection.execute(text("DELETE FROM endpoints"))
+                connection.execute(text("ANALYZE endpoints"))
+
+    with large.open("rb") as source, session_scope(PlatformScope(), engine=app_engine) as session:
+        given = {"actor": ACTOR, "slug": "copy", "msp_id": platform.msp_id, "signing": SIGNING}
+        import_tenant(
+            session, source, **given, tell=look, note=lambda done: fetched.append(session.scalar(_FETCHED) or 0)
+        )
+    assert looked
+    assert fetched[0] < 10 * _ROWS, "each reference is checked by the rows that it is about"

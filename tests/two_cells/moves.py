@@ -10,13 +10,10 @@ from nac.tenancy.tenants import moves
 from tests.agent.cell_process import RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.polling import until
-
-MAC = "00:00:5e:00:53:01"
+from tests.two_cells.mab import MAC, ask
 
 
 class MoveSteps:
-    """The steps of the operator, and the responses to the tenant's NASes."""
-
     def __init__(self, cell: RunningCell, tenant: RunningTenant) -> None:
         self.tenant = tenant
         self.sealer = cell.signing.sealer
@@ -25,8 +22,17 @@ class MoveSteps:
         with session_scope(PlatformScope(), engine=self.tenant.engine) as session:
             return function(session, actor=ACTOR, tenant_id=self.tenant.id, **arguments)
 
-    def switch(self) -> None:
+    def prepare(self) -> RadiusServer:
+        """Prepare the move to the other cell. Returns the tenant's server in that cell."""
+        prepared = self.step(moves.prepare_move, cell="cell-2", sealer=self.sealer)
+        assert (prepared.before.cell, prepared.after.cell) == ("cell-1", "cell-2")
+        return replace(self.tenant.server, auth_port=prepared.after.auth_port, acct_port=prepared.after.acct_port)
+
+    def wait_ready(self) -> None:
         until(lambda: self.status().is_ready, "radiusd of the new cell answers with the secret")
+
+    def switch(self) -> None:
+        self.wait_ready()
         self.step(moves.switch_move, sealer=self.sealer)
 
     def status(self) -> moves.MoveStatus:
@@ -34,14 +40,8 @@ class MoveSteps:
             moves.enter_tenant(session, self.tenant.id)
             return moves.require_move(session, tenant_id=self.tenant.id)
 
-    def at(self, place: moves.CellAddress) -> RadiusServer:
-        return replace(self.tenant.server, auth_port=place.auth_port, acct_port=place.acct_port)
-
     def is_admitted(self, server: RadiusServer) -> bool:
-        asked = (("User-Name", MAC), ("User-Password", MAC), ("Calling-Station-Id", MAC), ("NAS-Identifier", "sw"))
-        answer = run_radclient(server, "auth", asked, timeout_seconds=1)
-        assert answer is None or answer.code == "Access-Reject" or answer.code == "Access-Accept"
-        return answer is not None and answer.code == "Access-Accept"
+        return ask(server, seconds=1) == "Access-Accept"
 
     def account(self, server: RadiusServer, status: str, session_id: str, *, seconds: int = 5) -> bool:
         """Send an accounting request once. Returns whether it was acknowledged."""

@@ -15,7 +15,8 @@ from nac.tenancy.nases import service as nases
 from nac.tenancy.tenants import moves
 from tests.factories.tenancy import ACTOR
 from tests.polling import until
-from tests.two_cells.moves import MAC, MoveSteps, permit_known
+from tests.two_cells.mab import MAC
+from tests.two_cells.moves import MoveSteps, permit_known
 
 pytestmark = pytest.mark.early
 
@@ -44,13 +45,11 @@ def test_moved_tenant_keeps_sessions_and_accounting(cells, add_tenant, app_engin
     assert subject.is_admitted(before)
     assert subject.account(before, "Start", "s-1")
 
-    prepared = subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer)
-    after = subject.at(prepared.after)
-    assert (prepared.before.cell, prepared.after.cell) == ("cell-1", "cell-2")
+    after = subject.prepare()
     assert not subject.is_admitted(after)
     assert subject.is_admitted(before)
 
-    until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
+    subject.wait_ready()
     served = other.radiusds
     subject.switch()
     switched = time.monotonic()
@@ -73,8 +72,7 @@ def test_moved_tenant_keeps_sessions_and_accounting(cells, add_tenant, app_engin
     assert subject.is_admitted(before)
     until(lambda: not subject.is_admitted(after), "the cell after answers no more")
 
-    again = subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer)
-    after = subject.at(again.after)
+    after = subject.prepare()
     subject.switch()
     tenant.wait_live()
     assert subject.is_admitted(after)

@@ -18,7 +18,8 @@ from tests.agent.cell_process import RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.polling import until
 from tests.postgres import Database
-from tests.two_cells.moves import MAC, MoveSteps, permit_known
+from tests.two_cells.mab import MAC
+from tests.two_cells.moves import MoveSteps, permit_known
 
 pytestmark = pytest.mark.early
 
@@ -78,10 +79,9 @@ def test_unshipped_records_are_shipped_by_the_tenants_cell(cells, subject, tenan
     """
     one, other = cells
     before = tenant.server
-    prepared = subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer)
-    after = subject.at(prepared.after)
-    to_cell = prepared.move.to_cell_id
-    until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
+    after = subject.prepare()
+    to_cell = subject.status().move.to_cell_id
+    subject.wait_ready()
     one.kill(with_radiusd=False)
     for number in range(3):
         assert subject.account(before, "Start", f"untold-{number}")
@@ -103,8 +103,8 @@ def test_unshipped_records_are_shipped_by_the_tenants_cell(cells, subject, tenan
     other.start()
     until(lambda: not subject.is_admitted(after), "the cell that was left answers no more")
 
-    after = subject.at(subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer).after)
-    until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
+    after = subject.prepare()
+    subject.wait_ready()
     one.kill(with_radiusd=False)
     assert subject.account(before, "Stop", "untold-1")
     one.kill(with_radiusd=True)
@@ -128,8 +128,8 @@ def test_unshipped_records_are_shipped_by_the_tenants_cell(cells, subject, tenan
 
 def test_disconnected_cells_never_both_answer(database, subject, tenant) -> None:
     before = tenant.server
-    after = subject.at(subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer).after)
-    until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
+    after = subject.prepare()
+    subject.wait_ready()
     with cut_off(database):
         subject.switch()
         # Neither cell has received the change.
@@ -169,11 +169,11 @@ def test_dead_new_cell_is_awaited_and_can_be_left_at_once(cells, subject, tenant
     other = cells[1]
     before = tenant.server
     other.kill(with_radiusd=True)
-    after = subject.at(subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer).after)
+    after = subject.prepare()
     with pytest.raises(moves.NotReadyYet, match="does not respond with the tenant's secret yet"):
         subject.step(moves.switch_move, sealer=subject.sealer)
     other.start()
-    until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
+    subject.wait_ready()
     other.kill(with_radiusd=True)
     silence("cell-2")
     with pytest.raises(moves.NotReadyYet, match="'cell-2' does not report"):
@@ -197,8 +197,8 @@ def test_dead_new_cell_is_awaited_and_can_be_left_at_once(cells, subject, tenant
 def test_silent_old_cell_is_left_only_with_force(cells, subject, tenant, silence, set_aside) -> None:
     one = cells[0]
     before = tenant.server
-    after = subject.at(subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer).after)
-    until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
+    after = subject.prepare()
+    subject.wait_ready()
     one.kill(with_radiusd=False)
     assert subject.account(before, "Start", "untold")
     silence("cell-1")

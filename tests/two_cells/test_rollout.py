@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import func, select, update
 
-from cli.demo.tools import run_radclient
 from nac.inventory.endpoints import service as endpoints
 from nac.kit.clock import utc_now
 from nac.kit.db import MspScope, TenantScope, session_scope
@@ -18,27 +17,20 @@ from tests.agent.cell_process import RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.job_runs import run_next
 from tests.polling import until
+from tests.two_cells.mab import OPEN_POLICY, ask
 
 pytestmark = pytest.mark.early
 
 _MACS = [f"00:00:5e:00:53:{number:02x}" for number in range(12)]
-_KNOWN = {"attribute": "endpoint.known", "operator": "equals", "value": True}
-_OPEN = {"rules": [{"id": "known", "name": "Known", "when": _KNOWN, "then": {"verdict": "permit"}}]}
 
 
 def ask_all(tenant: RunningTenant) -> set[str]:
-    """The responses to the requests of all devices."""
     tenant.wait_live()
-    answers = set()
-    for mac in _MACS:
-        asked = (("User-Name", mac), ("User-Password", mac), ("Calling-Station-Id", mac), ("NAS-Identifier", "sw"))
-        answer = run_radclient(tenant.server, "auth", asked, timeout_seconds=5)
-        answers.add("none" if answer is None else answer.code)
-    return answers
+    return {ask(tenant.server, mac) for mac in _MACS}
 
 
 def test_rollout_that_rejects_devices_is_rolled_back(cell, add_tenant, app_engine, worker_engine, owner_engine) -> None:
-    tenant = add_tenant(policy=_OPEN)
+    tenant = add_tenant(policy=OPEN_POLICY)
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         for mac in _MACS:
             endpoints.create_endpoint(session, actor=ACTOR, tenant_id=tenant.id, mac=mac)

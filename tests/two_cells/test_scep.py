@@ -1,6 +1,5 @@
 """A device enrolled by SCEP connects. Server, cell, radiusd and eapol_test are real."""
 
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,14 +8,13 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from api.public.main import create_app
-from cli.demo.tools import network_block, read_eapol_result, tls_supplicant
 from nac.certificates.enrolment import service as enrolment
 from nac.kit.clock import utc_now
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.settings import load_settings
 from pki.bundles import certificates_pem
 from pki.keys import key_pem
-from tests.agent.cell_process import RunningCell, RunningTenant
+from tests.agent.cell_process import RunningCell, RunningTenant, run_eapol_test
 from tests.api.app_server import serve_app
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
@@ -46,7 +44,6 @@ class Office:
         return made.token.reveal()
 
     def admits(self, device: Device) -> bool:
-        """The result of eapol_test for the device with its current certificate."""
         authorities = [
             certificate for certificate in self.scep.authorities() if certificate.issuer == certificate.subject
         ]
@@ -57,26 +54,7 @@ class Office:
         }
         for name, content in files.items():
             (self.folder / name).write_bytes(content)
-        supplicant = tls_supplicant(
-            identity=device.common_name,
-            trusted=self.folder / "ca",
-            certificate=self.folder / "cert",
-            key=self.folder / "key",
-            server_name=f"radius.{self.tenant.slug}.admit.example",
-        )
-        (self.folder / "eapol.conf").write_text(network_block(supplicant))
-        server = self.tenant.server
-        done = subprocess.run(
-            [
-                *("eapol_test", "-c", str(self.folder / "eapol.conf"), "-a", server.host, "-p", str(server.auth_port)),
-                *("-s", server.secret, "-t", "10"),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-        return read_eapol_result(done.stdout, 0).success
+        return run_eapol_test(self.tenant, self.folder, device.common_name)[0]
 
 
 @pytest.fixture

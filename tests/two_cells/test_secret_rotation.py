@@ -13,11 +13,11 @@ from nac.tenancy.tenants import moves
 from tests.agent.cell_process import RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.polling import next_second, until
+from tests.two_cells.mab import MAC, ask
 from tests.two_cells.moves import MoveSteps
 
 pytestmark = pytest.mark.early
 
-MAC = "00:00:5e:00:53:01"
 NEW = "the-secret-that-is-to-come-01"
 
 
@@ -33,6 +33,15 @@ class Rotating:
         with session_scope(TenantScope(self.tenant.id), engine=self.tenant.engine) as session:
             return rotations.require_status(session, tenant_id=self.tenant.id)
 
+    def is_open(self) -> bool:
+        return self.status().rotation.opened_at is not None
+
+    def start(self) -> None:
+        self.step(rotations.start_rotation, sealer=self.sealer, secret=NEW)
+
+    def wait_open(self) -> None:
+        until(self.is_open, "radiusd takes both")
+
     def counts(self):
         return self.status().counts
 
@@ -42,12 +51,7 @@ class Rotating:
 
 
 def is_answered(server: RadiusServer, name: str = "sw-1", *, tries: int = 1) -> bool:
-    asked = (("User-Name", MAC), ("User-Password", MAC), ("Calling-Station-Id", MAC), ("NAS-Identifier", name))
-    for _ in range(tries):
-        answer = run_radclient(server, "auth", asked, timeout_seconds=1)
-        if answer is not None and answer.code in ("Access-Accept", "Access-Reject"):
-            return True
-    return False
+    return any(ask(server, nas=name, seconds=1) for _ in range(tries))
 
 
 def accounts(server: RadiusServer, session_id: str) -> bool:
@@ -63,12 +67,12 @@ def test_both_secrets_work_until_the_rotation_is_finished(cell, add_tenant):
     subject = Rotating(cell, alpha)
     old = alpha.server
     assert is_answered(old)
-    subject.step(rotations.start_rotation, sealer=subject.sealer, secret=NEW)
+    subject.start()
     bravo_is_answered = []
 
     def is_open() -> bool:
         bravo_is_answered.append(is_answered(bravo.server, tries=3))
-        return subject.status().rotation.opened_at is not None
+        return subject.is_open()
 
     until(is_open, "radiusd takes both")
     assert all(bravo_is_answered)
@@ -92,8 +96,8 @@ def test_both_secrets_work_until_the_rotation_is_finished(cell, add_tenant):
 def test_rotation_survives_a_crash_and_is_cancelled(cell, add_tenant):
     alpha = add_tenant()
     subject = Rotating(cell, alpha)
-    subject.step(rotations.start_rotation, sealer=subject.sealer, secret=NEW)
-    until(lambda: subject.status().rotation.opened_at is not None, "radiusd takes both")
+    subject.start()
+    subject.wait_open()
     assert is_answered(subject.new, tries=3)
     served = cell.radiusds
     os.kill(int(served[-1]), signal.SIGKILL)
@@ -122,9 +126,9 @@ def test_rotation_follows_a_tenant_that_moves(cell, add_tenant):
     """
     alpha = add_tenant()
     subject, move = Rotating(cell, alpha), MoveSteps(cell, alpha)
-    after = move.at(move.step(moves.prepare_move, cell="cell-2", sealer=move.sealer).after)
-    until(lambda: move.status().is_ready, "radiusd of the new cell answers with the secret")
-    subject.step(rotations.start_rotation, sealer=subject.sealer, secret=NEW)
+    after = move.prepare()
+    move.wait_ready()
+    subject.start()
     with pytest.raises(moves.NotReadyYet):
         move.step(moves.switch_move, sealer=move.sealer)
     move.switch()

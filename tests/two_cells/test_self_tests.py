@@ -18,8 +18,7 @@ from tests.agent.cell_process import LOOPBACK, RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.polling import until
 from tests.self_tests.conftest import POLICY
-from tests.worker.test_jobs import Query, query
-from tests.worker.test_worker import worker
+from tests.worker.conftest import Query, query, worker
 
 __all__ = ["query"]
 

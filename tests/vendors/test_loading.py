@@ -112,14 +112,14 @@ def test_invalid_toml_and_invalid_names_are_reported():
         read_vendor_files({}, default="default")
 
 
-def test_every_vendor_attribute_is_in_the_radiusd_dictionaries(dictionary: Dictionary):
+def test_every_vendor_attribute_is_in_the_radiusd_dictionaries(dictionary):
     for vendor in all_vendors().values():
         for form in vendor.forms.values():
             for template in form.attributes:
                 assert dictionary.knows(template.attribute), (vendor.name, template.attribute)
 
 
-def test_longest_passphrase_fits_every_vendor(dictionary: Dictionary):
+def test_longest_passphrase_fits_every_vendor(dictionary):
     for vendor in all_vendors().values():
         for template in vendor.render(Results(psk="endpoint")).passphrase:
             item = template.fill_passphrase("x" * MAX_PASSPHRASE_LENGTH, "s" * 32)
@@ -175,7 +175,7 @@ def test_station_id_has_the_vendor_format():
     ]
 
 
-def test_every_step_of_every_vendor_can_be_rendered(dictionary: Dictionary):
+def test_every_step_of_every_vendor_can_be_rendered(dictionary):
     for vendor in all_vendors().values():
         assert set(vendor.recipe.steps) == set(RECIPE_KINDS)
         for step in (step for steps in vendor.recipe.steps.values() for step in steps):

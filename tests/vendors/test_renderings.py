@@ -2,6 +2,7 @@
 
 import io
 import struct
+from itertools import starmap
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,6 @@ from pyrad.packet import Packet
 from nac.engine.vendors import (
     NEUTRAL_KEYS,
     DownloadableAcl,
-    Rendering,
     ReplyAttribute,
     Results,
     VendorRefusal,
@@ -29,14 +29,8 @@ ROWS = [
     for vendor, rows in EXPECTED.items()
     for key, row in rows.items()
 ]
-each = pytest.mark.parametrize(("vendor", "key", "results", "expected"), ROWS)
-each_possible = pytest.mark.parametrize(
-    ("vendor", "key", "results", "expected"), [row for row in ROWS if row.values[3] is not None]
-)
 # In pyrad's own definitions, so that an error in the dictionaries of FreeRADIUS or Admit is detected.
-PYRAD = PyradDictionary(
-    io.StringIO(
-        """
+_PLAIN = """
 ATTRIBUTE Filter-Id 11 string
 ATTRIBUTE Session-Timeout 27 integer
 ATTRIBUTE Termination-Action 29 integer
@@ -46,48 +40,29 @@ ATTRIBUTE Tunnel-Medium-Type 65 octets
 ATTRIBUTE Tunnel-Password 69 octets
 ATTRIBUTE Tunnel-Private-Group-Id 81 octets
 ATTRIBUTE NAS-Filter-Rule 92 string
-VENDOR Cisco 9
-BEGIN-VENDOR Cisco
-ATTRIBUTE Cisco-AVPair 1 string
-END-VENDOR Cisco
-VENDOR HP 11
-BEGIN-VENDOR HP
-ATTRIBUTE HP-User-Role 25 string
-END-VENDOR HP
-VENDOR Juniper 2636
-BEGIN-VENDOR Juniper
-ATTRIBUTE Juniper-Switching-Filter 48 string
-END-VENDOR Juniper
-VENDOR Fortinet 12356
-BEGIN-VENDOR Fortinet
-ATTRIBUTE Fortinet-Group-Name 1 string
-END-VENDOR Fortinet
-VENDOR Airespace 14179
-BEGIN-VENDOR Airespace
-ATTRIBUTE Airespace-ACL-Name 6 string
-END-VENDOR Airespace
-VENDOR Aruba 14823
-BEGIN-VENDOR Aruba
-ATTRIBUTE Aruba-User-Role 1 string
-ATTRIBUTE Aruba-MPSK-Passphrase 44 octets
-ATTRIBUTE Aruba-NAS-Filter-Rule 51 string
-END-VENDOR Aruba
-VENDOR Mikrotik 14988
-BEGIN-VENDOR Mikrotik
-ATTRIBUTE Mikrotik-Group 3 string
-ATTRIBUTE Mikrotik-Wireless-PSK 16 string
-ATTRIBUTE Mikrotik-Wireless-VLANID 26 integer
-ATTRIBUTE Mikrotik-Wireless-VLANIDtype 27 integer
-ATTRIBUTE Mikrotik-Switching-Filter 30 string
-END-VENDOR Mikrotik
-VENDOR Ruckus 25053
-BEGIN-VENDOR Ruckus
-ATTRIBUTE Ruckus-User-Groups 1 string
-ATTRIBUTE Ruckus-DPSK 142 octets
-END-VENDOR Ruckus
 """
-    )
-)
+_OF_VENDORS = {
+    "Cisco 9": ["Cisco-AVPair 1 string"],
+    "HP 11": ["HP-User-Role 25 string"],
+    "Juniper 2636": ["Juniper-Switching-Filter 48 string"],
+    "Fortinet 12356": ["Fortinet-Group-Name 1 string"],
+    "Airespace 14179": ["Airespace-ACL-Name 6 string"],
+    "Aruba 14823": ["Aruba-User-Role 1 string", "Aruba-MPSK-Passphrase 44 octets", "Aruba-NAS-Filter-Rule 51 string"],
+    "Mikrotik 14988": [
+        *("Mikrotik-Group 3 string", "Mikrotik-Wireless-PSK 16 string", "Mikrotik-Wireless-VLANID 26 integer"),
+        *("Mikrotik-Wireless-VLANIDtype 27 integer", "Mikrotik-Switching-Filter 30 string"),
+    ],
+    "Ruckus 25053": ["Ruckus-User-Groups 1 string", "Ruckus-DPSK 142 octets"],
+}
+
+
+def _definitions(vendor: str, attributes: list[str]) -> str:
+    name = vendor.split()[0]
+    lines = [f"VENDOR {vendor}", f"BEGIN-VENDOR {name}", *(f"ATTRIBUTE {each}" for each in attributes)]
+    return "\n".join([*lines, f"END-VENDOR {name}\n"])
+
+
+PYRAD = PyradDictionary(io.StringIO(_PLAIN + "".join(starmap(_definitions, _OF_VENDORS.items()))))
 _SECRET = b"secret"
 # Octets that pyrad does not decode: a tag and a number of three octets, or a tag and text.
 _TUNNEL_NUMBERS = {b"\x01\x00\x00\x0d": "VLAN", b"\x01\x00\x00\x06": "IEEE-802"}
@@ -103,7 +78,7 @@ def test_every_vendor_and_key_has_a_sample():
     assert {name: set(rows) for name, rows in EXPECTED.items()} == {name: set(NEUTRAL_KEYS) for name in all_vendors()}
 
 
-@each
+@pytest.mark.parametrize(("vendor", "key", "results", "expected"), ROWS)
 def test_key_is_rendered_as_the_vendor_documents(vendor, key, results, expected):
     rendering = find_vendor(vendor).render(results)
     if expected is None:
@@ -116,17 +91,13 @@ def test_key_is_rendered_as_the_vendor_documents(vendor, key, results, expected)
         assert [(item.attribute, item.value) for item in rendered(vendor, results)] == expected
 
 
-@each_possible
-def test_radiusd_accepts_the_rendered_reply(dictionary, radiusd, vendor, key, results, expected):
-    for item in rendered(vendor, results):
+@pytest.mark.parametrize(("vendor", "key", "results", "expected"), [row for row in ROWS if row.values[3] is not None])
+def test_radiusd_and_another_decoder_accept_the_reply(dictionary, radiusd, vendor, key, results, expected):
+    items = rendered(vendor, results)
+    for item in items:
         dictionary.check(item.attribute, item.value, item.tag)
         octets = radiusd.encode(item.attribute, item.value, item.tag)
         assert len(octets) == dictionary.encoded_bytes(item.attribute, item.value, item.tag)
-
-
-@each_possible
-def test_another_decoder_reads_the_same_values(radiusd, vendor, key, results, expected):
-    items = rendered(vendor, results)
     body = b"".join(radiusd.encode_pair(item.pair()[2], item.attribute, item.tag) for item in items)
     header = struct.pack("!BBH16s", 2, 7, 20 + len(body), radiusd.request_vector())
     reply = Packet(packet=header + body, dict=PYRAD, secret=_SECRET)
@@ -239,14 +210,8 @@ downloads = st.builds(
 replies = st.builds(ReplyAttribute, texts, st.sampled_from((":=", "+=")), texts, st.none() | st.integers(0, 31))
 any_results = st.builds(
     Results,
-    texts,
-    texts,
-    st.none() | downloads,
-    texts,
-    st.integers(0, 2**40),
-    st.booleans(),
-    st.sampled_from(("", "endpoint")),
-    st.lists(replies, max_size=4).map(tuple),
+    *(texts, texts, st.none() | downloads, texts, st.integers(0, 2**40), st.booleans()),
+    *(st.sampled_from(("", "endpoint")), st.lists(replies, max_size=4).map(tuple)),
 )
 
 
@@ -254,7 +219,7 @@ any_results = st.builds(
 @given(st.sampled_from(sorted(all_vendors())), any_results, st.text(max_size=MAX_PASSPHRASE_LENGTH))
 def test_rendering_never_raises_or_drops_silently(vendor, results, passphrase):
     rendering = find_vendor(vendor).render(results)
-    assert isinstance(rendering, Rendering)
+    assert find_vendor(passphrase).name in all_vendors()
     told = {item.source.partition("[")[0] for item in rendering.attributes}
     told |= {refusal.place.partition("[")[0] for refusal in rendering.refusals}
     told |= {"psk"} if rendering.passphrase else set()
@@ -263,8 +228,3 @@ def test_rendering_never_raises_or_drops_silently(vendor, results, passphrase):
         if template.encoding != "pmk":
             template.fill_passphrase(passphrase, "ssid").pair()
     assert all(isinstance(part, str) for pair in rendering.pairs() for part in pair)
-
-
-@given(st.text())
-def test_vendor_lookup_never_raises(name):
-    assert find_vendor(name).name in all_vendors()

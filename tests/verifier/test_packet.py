@@ -1,6 +1,9 @@
 """Packets that the verifier receives. It parses requests of radiusd and drops any other packet."""
 
 import os
+import zlib
+from base64 import b64encode
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -34,6 +37,7 @@ from radius.verifier.packet import (
 )
 
 SECRET = b"a-secret-of-the-tests"
+STATE = encode_attribute(PROXY_STATE, b"5")
 
 
 def request(name=b"anna", password=b"open sesame", slot="slot_7", *, more=b"", secret=SECRET, authenticator=b"a" * 16):
@@ -43,7 +47,7 @@ def request(name=b"anna", password=b"open sesame", slot="slot_7", *, more=b"", s
 
 @pytest.mark.parametrize("password", [b"x", b"open sesame", b"s" * 16, b"p" * 128, "pässwörd ☕".encode(), b" a "])
 def test_login_from_radiusd_is_parsed(password):
-    login = parse_login(request(password=password, more=encode_attribute(PROXY_STATE, b"5")), SECRET)
+    login = parse_login(request(password=password, more=STATE), SECRET)
     assert (login.identifier, login.slot, login.name, login.password) == (9, 7, b"anna", password)
     assert login.proxy_states == (b"5",)
 
@@ -80,8 +84,7 @@ def test_packet_not_signed_by_radiusd_is_dropped(datagram):
 
 
 def signed(*attributes):
-    more = encode_attribute(PROXY_STATE, b"5") + b"".join(attributes)
-    return packet.make_access_request(9, b"a" * 16, more, SECRET)
+    return packet.make_access_request(9, b"a" * 16, STATE + b"".join(attributes), SECRET)
 
 
 NAMED = encode_attribute(USER_NAME, "anna") + encode_attribute(NAS_IDENTIFIER, "slot_7")
@@ -90,12 +93,9 @@ NAMED = encode_attribute(USER_NAME, "anna") + encode_attribute(NAS_IDENTIFIER, "
 @pytest.mark.parametrize(
     "datagram",
     [
-        request(slot="slot_", more=encode_attribute(PROXY_STATE, b"5")),
-        request(slot="7", more=encode_attribute(PROXY_STATE, b"5")),
-        request(slot="slot_-1", more=encode_attribute(PROXY_STATE, b"5")),
-        request(slot="slot_123456", more=encode_attribute(PROXY_STATE, b"5")),
-        request(more=encode_attribute(PROXY_STATE, b"5") + encode_attribute(USER_NAME, b"bert")),
-        request(more=encode_attribute(PROXY_STATE, b"5") + encode_attribute(NAS_IDENTIFIER, b"slot_1")),
+        *(request(slot=slot, more=STATE) for slot in ("slot_", "7", "slot_-1", "slot_123456")),
+        request(more=STATE + encode_attribute(USER_NAME, b"bert")),
+        request(more=STATE + encode_attribute(NAS_IDENTIFIER, b"slot_1")),
         signed(NAMED),
         signed(encode_attribute(NAS_IDENTIFIER, "slot_7"), encode_attribute(USER_PASSWORD, b"x" * 16)),
         *(signed(NAMED, encode_attribute(USER_PASSWORD, hidden)) for hidden in (b"", b"short", b"x" * 17, b"x" * 144)),
@@ -153,25 +153,14 @@ def test_response_too_large_for_a_packet_is_rejected():
     assert sum(map(len, encode_result(VerificationResult(groups=hundreds)))) <= MAX_RESULT_OCTETS
 
 
-@given(st.lists(st.text(max_size=300), max_size=3))
-def test_any_pieces_are_a_response_or_unreadable(pieces):
-    try:
-        decode_result(pieces)
-    except UnreadableResult:
-        return
-
-
-@given(st.lists(st.binary(max_size=300), max_size=3))
-def test_any_pieces_are_attributes_or_unreadable(pieces):
-    try:
-        decode_pairs(pieces)
-    except UnreadablePairs:
-        return
+@given(st.lists(st.text(max_size=300), max_size=3), st.lists(st.binary(max_size=300), max_size=3))
+def test_any_pieces_are_parsed_or_unreadable(result, pairs):
+    with suppress(UnreadableResult):
+        decode_result(result)
+    with suppress(UnreadablePairs):
+        decode_pairs(pairs)
 
 
 def test_endlessly_inflating_response_is_unreadable():
-    import zlib
-    from base64 import b64encode
-
     with pytest.raises(UnreadableResult):
         decode_result([b64encode(zlib.compress(b" " * (8 << 20))).decode()])

@@ -13,6 +13,7 @@ from radius.agent.alarms import Alarms
 from radius.agent.paths import CellPaths
 from radius.agent.radiusd.verifier_process import VerifierProcess
 from radius.verifier.server import VerifierServer, VerifyLogin, listen
+from tests.polling import until
 
 T = TypeVar("T")
 
@@ -23,6 +24,10 @@ class RunningVerifier:
     server: VerifierServer
     # Every verified login: slot, name, password.
     asked: list[tuple[int, bytes, bytes]] = field(default_factory=list)
+
+    def wait_for_logins(self, count: int) -> None:
+        """Wait until `count` logins have arrived."""
+        until(lambda: len(self.asked) >= count, f"{count} logins at the verifier")
 
     def call(self, function: Callable[[], T]) -> T:
         """Call a function in the verifier's own thread."""

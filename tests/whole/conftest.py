@@ -5,8 +5,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from cli.account import is_root
-from loadtest.bench_tenants import BenchTenants, ProvisionedTenant
+from loadtest.bench_tenants import ACTOR, BenchTenants, ProvisionedTenant
 from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant
+from nac.kit.db import TenantScope, session_scope
+from nac.policies import service as policies
+from nac.tenancy.cells import service as cells
+from tests.polling import PATIENCE_SECONDS
 from tests.whole.instance import CELL_DISK_BYTES, Instance
 from tests.whole.namespaces import Namespace
 
@@ -50,6 +54,18 @@ def made_tenants(started_instance: Instance) -> tuple[ProvisionedTenant, Provisi
     maker = make_tenants(started_instance)
     alpha, bravo = (maker(slug, number) for number, slug in enumerate(("fault-alpha", "fault-bravo")))
     return alpha, bravo
+
+
+def publish_policy(instance: Instance, made: ProvisionedTenant, document: dict[str, object]) -> None:
+    """Publish the policy of the tenant. Returns when the cell has applied it."""
+    scope, engine = TenantScope(made.tenant_id), instance.installation.engine
+    named = {"actor": ACTOR, "tenant_id": made.tenant_id, "slug": "bench"}
+    with session_scope(scope, engine=engine) as session:
+        policies.save_draft(session, document=document, **named)
+        policies.publish_policy(session, **named)
+        xact = cells.get_current_xact(session)
+    given = {"tenant_id": made.tenant_id, "timeout_seconds": PATIENCE_SECONDS}
+    cells.wait_until_live(scope, xact=xact, engine=engine, **given)
 
 
 def make_tenants(instance: Instance) -> Callable[[str, int], ProvisionedTenant]:

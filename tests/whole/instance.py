@@ -70,19 +70,15 @@ class Instance:
         )
 
     def give_cell_its_own_disk(self, size_bytes: int) -> None:
-        """Create a small disk for all files of the cell, which a test can fill.
-
-        Call it as root, before the first `up`.
-        """
+        """Create a small disk for all files of the cell, which a test can fill. Root calls it before the first `up`."""
         if not is_root():
             return
         owner = require_account("agent")
         cell = self.var / "cells" / "cell-1"
         cell.mkdir(parents=True)
         options = f"size={size_bytes},mode=0700,uid={owner.uid},gid={owner.gid}"
-        mounted = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", cell], capture_output=True, check=False
-        )
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", cell]
+        mounted = subprocess.run(command, capture_output=True, check=False)
         if mounted.returncode == 0:
             self.mounts.append(cell)
 
@@ -163,10 +159,13 @@ class Instance:
 
     def alarm(self, code: str) -> str:
         """The detail of a current alarm, "" without this alarm."""
-        return next((alarm["detail"] for alarm in self.status().get("alarms", ()) if alarm["code"] == code), "")
+        return self._alarms().get(code, "")
 
     def alarm_codes(self) -> set[str]:
-        return {alarm["code"] for alarm in self.status().get("alarms", ())}
+        return set(self._alarms())
+
+    def _alarms(self) -> dict[str, str]:
+        return {alarm["code"]: alarm["detail"] for alarm in self.status().get("alarms", ())}
 
     def log(self, name: str) -> str:
         return (self.layout.log / f"{name}.log").read_text(errors="replace")
@@ -178,10 +177,7 @@ class Instance:
     # -- faults
 
     def pid(self, name: str) -> int:
-        """The process id of a supervised process, of `radiusd` or of `supervisord`.
-
-        Raises ProcessLookupError if it does not run.
-        """
+        """The process id of a supervised process, of radiusd or of supervisord, or ProcessLookupError."""
         if name == "radiusd":
             pid = int(json.loads(self.cell.running.read_text())["pid"])
         elif name == "supervisord":
@@ -209,25 +205,22 @@ class Instance:
     @contextmanager
     def stopped(self, name: str) -> Iterator[None]:
         """Stop the process as an administrator does, and start it at the end of the block."""
-        self._supervisorctl("stop", name)
+        self._supervise("stop", name)
         try:
             yield
         finally:
-            self._supervisorctl("start", name)
+            self._supervise("start", name)
 
-    def _supervisorctl(self, *arguments: str) -> None:
+    def _supervise(self, action: str, name: str) -> None:
         address = f"unix://{self.layout.supervisor_socket}"
-        command = [sys.executable, "-P", "-m", "supervisor.supervisorctl", "-s", address, *arguments]
+        command = [sys.executable, "-P", "-m", "supervisor.supervisorctl", "-s", address, action, name]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=self.home)
         assert done.returncode == 0, done.stdout + done.stderr
 
     # -- data
 
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-        """Run SQL as the superuser of the cluster, to whom row-level security does not apply.
-
-        It is committed at once.
-        """
+        """Run SQL as the superuser of the cluster. It is committed at once."""
         with self.connect() as connection:
             cursor = connection.execute(sql.encode(), parameters)
             return cursor.fetchall() if cursor.description else []

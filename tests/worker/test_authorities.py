@@ -11,33 +11,23 @@ from sqlalchemy import Engine, select
 from nac.certificates import external_status
 from nac.certificates.external_authorities import import_authorities
 from nac.kit.clock import utc_now
-from nac.kit.db import PlatformScope, TenantScope, session_scope, set_process_engine
+from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.models import StatusSource
 from tests.certificates.publisher import Publisher, publishing
 from tests.certificates.uploads import authority, pem
-from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.pki.crls import make_crl
-from tests.row_snapshots import snapshotted
 from worker.jobs import authorities
 
 NOW = utc_now().replace(microsecond=0)
 CORPORATE = authority("Corp CA", NOW)
-
-
-@pytest.fixture
-@snapshotted
-def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
-    return make_platform(app_engine, cell_engine)
+Trusts = Callable[[str, str], Callable[[], int | None]]
 
 
 @pytest.fixture(autouse=True)
-def process(worker_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
+def process(job_process: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADMIT_OUTBOUND_NETWORKS", "127.0.0.0/8")
     monkeypatch.setattr(authorities, "_TENANT_BUDGET_SECONDS", 2.0)
-    set_process_engine(worker_engine)
-    yield
-    set_process_engine(None)
 
 
 @pytest.fixture
@@ -55,11 +45,8 @@ def silent() -> Iterator[str]:
 
 
 @pytest.fixture
-def trusts(app_engine: Engine, platform: Platform) -> Callable[[str, str], Callable[[], int | None]]:
-    """Function that creates a tenant whose authority publishes a CRL at an address.
-
-    Returns a function for the number of the tenant's current CRL.
-    """
+def trusts(app_engine: Engine, platform: Platform) -> Trusts:
+    """Create a tenant whose authority publishes a CRL at an address. Returns a function for the CRL's number."""
 
     def trusts(slug: str, url: str) -> Callable[[], int | None]:
         tenant_id = make_tenant(app_engine, platform, slug).id
@@ -77,9 +64,7 @@ def trusts(app_engine: Engine, platform: Platform) -> Callable[[str, str], Calla
     return trusts
 
 
-def test_hanging_server_delays_only_its_own_tenant(
-    publisher: Publisher, silent: str, trusts: Callable[[str, str], Callable[[], int | None]]
-) -> None:
+def test_hanging_server_delays_only_its_own_tenant(publisher: Publisher, silent: str, trusts: Trusts) -> None:
     numbers = [trusts("alpha", silent), trusts("bravo", publisher.url("/corp.crl")), trusts("charlie", silent)]
     began = time.monotonic()
     authorities.refresh_status()
@@ -87,9 +72,7 @@ def test_hanging_server_delays_only_its_own_tenant(
     assert [number() is not None for number in numbers] == [False, True, False]
 
 
-def test_long_run_is_not_started_twice(
-    publisher: Publisher, worker_engine: Engine, trusts: Callable[[str, str], Callable[[], int | None]]
-) -> None:
+def test_long_run_is_not_started_twice(publisher: Publisher, worker_engine: Engine, trusts: Trusts) -> None:
     """Otherwise all worker processes would wait for the long run, and no CRLs would be published."""
     number = trusts("alpha", publisher.url("/corp.crl"))
     with session_scope(PlatformScope(), engine=worker_engine) as session:

@@ -1,35 +1,34 @@
-"""The worker's job for CRLs and OCSP signers, run as a job on a real database."""
+"""The worker's jobs for CRLs, OCSP signers, interrupted signatures and SCEP transactions, on a real database."""
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, select, update
 
+from nac.certificates import repository as certificates
 from nac.certificates.authorities import create_tenant_authorities
 from nac.certificates.intents import ABANDON_AFTER
 from nac.certificates.issuance import SERVER_PROFILE
+from nac.certificates.scep.service import RETENTION, prune_transactions
 from nac.certificates.service import revoke_certificate
 from nac.kit.clock import utc_now
-from nac.kit.db import TenantScope, make_engine, session_scope, set_process_engine
-from nac.models import AuthorityIntent, Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
+from nac.kit.db import TenantScope, make_engine, session_scope
+from nac.models import (
+    AuthorityIntent,
+    Certificate,
+    CertificateAuthority,
+    OcspSignerRow,
+    RevocationList,
+    RevocationWork,
+    ScepTransaction,
+)
 from tests.commit_kills import AFTER, killed_at_commit
-from tests.factories.certificates import SIGNING, Certified, write_master_key
+from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.postgres import Database
 from worker.jobs.certificates import publish, settle
 
-
-@pytest.fixture(autouse=True)
-def process(worker_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The context of a worker process."""
-    monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
-    monkeypatch.setenv("ADMIT_REDIS_URL", "unix:///nonexistent")
-    monkeypatch.setenv("ADMIT_MASTER_KEY_FILE", str(write_master_key(tmp_path)))
-    set_process_engine(worker_engine)
-    yield
-    set_process_engine(None)
+pytestmark = pytest.mark.usefixtures("job_process")
 
 
 def _lists(engine: Engine, tenant: Certified) -> dict[str, tuple[int, bool]]:
@@ -47,6 +46,16 @@ def test_job_creates_missing_crls_and_signers_only_once(app_engine: Engine, alph
             assert _lists(app_engine, tenant) == {"root": (1, True), "issuing": (1, True)}
             with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
                 assert len(session.scalars(select(OcspSignerRow)).all()) == 2
+
+
+def test_revocation_is_pending_until_published(app_engine: Engine, alpha: Certified) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        serial = alpha.issue(session).serial.hex()
+        revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=alpha.now)
+        assert len(session.scalars(select(RevocationWork)).all()) == 1
+    publish()
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        assert session.scalars(select(RevocationWork)).all() == []
 
 
 def test_unfinished_intent_is_abandoned_and_logged(
@@ -94,16 +103,6 @@ def test_interrupted_tenant_gets_its_authorities_in_a_minute(
         assert session.scalars(valid).all() == [SERVER_PROFILE]
 
 
-def test_revocation_is_pending_until_published(app_engine: Engine, alpha: Certified) -> None:
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        serial = alpha.issue(session).serial.hex()
-        revoke_certificate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=alpha.now)
-        assert len(session.scalars(select(RevocationWork)).all()) == 1
-    publish()
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        assert session.scalars(select(RevocationWork)).all() == []
-
-
 def test_failing_authority_delays_no_other_and_is_retried(
     app_engine: Engine, alpha: Certified, bravo: Certified, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -118,3 +117,22 @@ def test_failing_authority_delays_no_other_and_is_retried(
     caplog.clear()
     publish()
     assert caplog.text == ""
+
+
+def test_old_scep_transactions_are_deleted_and_certificates_kept(
+    app_engine: Engine, alpha: Certified, bravo: Certified
+) -> None:
+    ages = {"old": RETENTION + timedelta(hours=1), "young": RETENTION - timedelta(hours=1)}
+    for tenant in (alpha, bravo):
+        for name, age in ages.items():
+            with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
+                row = certificates.get_by_serial(session, tenant.tenant_id, tenant.issue(session).serial)
+                given = {"tenant_id": tenant.tenant_id, "certificate_id": row.id, "created_at": utc_now() - age}
+                session.add(ScepTransaction(transaction_id=name, **given))
+    for _ in range(2):
+        prune_transactions()
+    for tenant in (alpha, bravo):
+        with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
+            assert session.scalars(select(ScepTransaction.transaction_id)).all() == ["young"]
+            # The two certificates and the server certificate.
+            assert len(session.scalars(select(Certificate.id)).all()) == 3

@@ -17,7 +17,7 @@ from tests.outbound.listener import listening
 from tests.polling import PATIENCE_SECONDS
 from tests.postgres import Database
 from tests.redis_server import RedisServer
-from tests.worker.test_worker import last_heartbeat, redis_server, wait_for, worker  # noqa: F401  # fixture
+from tests.worker.conftest import last_heartbeat, wait_for, worker
 
 pytestmark = pytest.mark.early
 KINDS = ("authentication",)
@@ -37,11 +37,8 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.long
 @pytest.mark.usefixtures("environment")
 def test_worker_killed_during_delivery_loses_nothing(
-    acme: Tenancy,
-    database: Database,
-    redis_server: RedisServer,  # noqa: F811
-    tmp_path: Path,
-):
+    acme: Tenancy, database: Database, redis_server: RedisServer, tmp_path: Path
+) -> None:
     names = [f"user {number}" for number in range(450)]
     (tmp_path / "syslog").mkdir()
     with (

@@ -2,10 +2,9 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import httpx
@@ -24,40 +23,24 @@ from tests.factories.certificates import write_master_key
 from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database
 from tests.redis_server import RedisServer
-from tests.worker.test_worker import redis_server as redis_server
-from tests.worker.test_worker import wait_for, worker
+from tests.worker.conftest import Query, wait_for, worker
 
 pytestmark = pytest.mark.early
 
+ENDPOINTS = "/v1/tenants/alpha/endpoints"
 # The worker has low priority on the machine, lower than other tests.
 _PATIENCE = 240
-Query = Callable[..., list[tuple[Any, ...]]]
-
-
-@pytest.fixture
-def query(database: Database) -> Query:
-    def query(sql: str, *given: object) -> list[tuple[Any, ...]]:
-        with psycopg.connect(database.superuser_url, autocommit=True) as connection:
-            cursor = connection.execute(sql.encode(), given)
-            return cursor.fetchall() if cursor.description else []
-
-    return query
 
 
 @pytest.fixture
 def client(
-    database: Database,
-    redis_server: RedisServer,
-    app_engine: Engine,
-    platform: Platform,
-    make_token,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    database: Database, redis_server: RedisServer, app_engine: Engine, platform: Platform, make_token, tmp_path: Path
 ) -> Iterator[httpx.Client]:
+    """A client of an API beside the worker, with a token of alpha."""
     tenant_id = TenantId(make_tenant(app_engine, platform, "alpha").id)
-    monkeypatch.setenv("ADMIT_MASTER_KEY_FILE", str(write_master_key(tmp_path)))
     app = create_app(settings_of_public(database, tmp_path, ADMIT_REDIS_URL=redis_server.url))
-    with serve_app(app) as client:
+    with pytest.MonkeyPatch.context() as patch, serve_app(app) as client:
+        patch.setenv("ADMIT_MASTER_KEY_FILE", str(write_master_key(tmp_path)))
         client.headers["Authorization"] = f"Bearer {make_token(Owner(tenant_id=tenant_id))}"
         yield client
 
@@ -66,7 +49,7 @@ def put_endpoints(client: httpx.Client, number: int) -> UUID:
     """Write endpoints as a background job."""
     items = [{"mac": f"02f0{each:08x}", "name": f"device {each}"} for each in range(number)]
     given = {"operation": "put", "items": items, "allow_random": True}
-    answer = client.post("/v1/tenants/alpha/endpoints/bulk", json=given, timeout=60)
+    answer = client.post(f"{ENDPOINTS}/bulk", json=given, timeout=60)
     assert answer.status_code == 202, answer.text
     return UUID(answer.json()["id"])
 
@@ -96,19 +79,14 @@ def test_job_waits_for_redis_and_then_runs(
 def test_import_of_a_killed_worker_runs_once_in_the_next(
     client: httpx.Client, database: Database, redis_server: RedisServer, query: Query, tmp_path: Path
 ) -> None:
-    """All processes of the worker are killed after half of 10,000 rows.
-
-    None of these rows remains. Then all rows are stored.
-    """
+    """All processes of the worker are killed after half of 10,000 rows."""
     query("DELETE FROM endpoints")
-    assert client.post("/v1/tenants/alpha/endpoints", json={"mac": "00:00:5e:00:53:01"}).status_code == 201
+    assert client.post(ENDPOINTS, json={"mac": "00:00:5e:00:53:01"}).status_code == 201
     job_id = put_endpoints(client, 10_000)
 
     def waits() -> bool:
-        waiting = (
-            "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'INSERT INTO endpoints%%' AND wait_event_type = 'Lock'"
-        )
-        return query(waiting) != []
+        waiting = "query LIKE 'INSERT INTO endpoints%%' AND wait_event_type = 'Lock'"
+        return query(f"SELECT 1 FROM pg_stat_activity WHERE {waiting}") != []
 
     # Another transaction adds a row of the middle, so the import waits at this row.
     same = """
@@ -126,12 +104,9 @@ FROM endpoints e
     assert query("SELECT state FROM jobs WHERE id = %s", job_id) == [("running",)]
     # The lease of the killed worker has expired.
     query("UPDATE jobs SET due_at = now() WHERE id = %s", job_id)
+    is_done = "SELECT 1 FROM jobs WHERE id = %s AND state = 'done'"
     with worker(database, redis_server, tmp_path):
-        wait_for(
-            lambda: query("SELECT 1 FROM jobs WHERE id = %s AND state = 'done'", job_id) != [],
-            tmp_path,
-            seconds=_PATIENCE,
-        )
+        wait_for(lambda: query(is_done, job_id), tmp_path, seconds=_PATIENCE)
     assert query("SELECT takes, result FROM jobs WHERE id = %s", job_id)[0][0] == 2
     job = client.get(f"/v1/tenants/alpha/jobs/{job_id}").json()
     assert (job["result"]["added"], job["done"], job["total"]) == (10_000, 10_000, 10_000)
@@ -161,3 +136,26 @@ def test_retry_and_lost_message_run_the_job(client, database, redis_server, work
         wait_for(lambda: query("SELECT 1 FROM jobs WHERE state = 'done'") != [], tmp_path, seconds=_PATIENCE)
     assert query("SELECT id, takes, failures FROM jobs") == [(failing, 2, 1)]
     assert query("SELECT count(*) FROM endpoints") == [(1_001,)]
+
+
+def test_api_works_without_redis_and_the_worker_catches_up(
+    client: httpx.Client, database: Database, redis_server: RedisServer, query: Query, make_token, tmp_path: Path
+) -> None:
+    def is_sealed(mac: str) -> bool:
+        return query("SELECT 1 FROM audit_seals s JOIN audit_log a ON a.id = s.entry_id WHERE a.target = %s", mac) != []
+
+    first, second = "00:00:5e:00:53:01", "00:00:5e:00:53:02"
+    with worker(database, redis_server, tmp_path):
+        assert client.post(ENDPOINTS, json={"mac": first}).status_code == 201
+        wait_for(lambda: is_sealed(first), tmp_path)
+        os.kill(redis_server.pid, signal.SIGKILL)
+        redis_server.stop()
+        assert client.get(ENDPOINTS).status_code == 200
+        assert client.post(ENDPOINTS, json={"mac": second}).status_code == 201
+        # The API checks credentials in the database.
+        [(tenant_id,)] = query("SELECT id FROM tenants")
+        other = {"Authorization": f"Bearer {make_token(Owner(tenant_id=tenant_id))}"}
+        assert client.get("/v1/tenants/alpha/audit", headers=other).status_code == 200
+        assert not is_sealed(second)
+        redis_server.start()
+        wait_for(lambda: is_sealed(second), tmp_path, seconds=60)

@@ -1,12 +1,17 @@
-"""Seals entries of the audit log into the audit chains."""
+"""Seals entries of the audit log into the audit chains.
+
+Sign-in: mails about accounts, and audit log entries about failed attempts.
+"""
 
 import time
 from functools import cache
 
 from celery import shared_task
 
+from nac.accounts.account_mails import AccountMailer, AccountMailWriter
+from nac.accounts.sign_in import failure_audit
+from nac.core.audit.chain import load_or_create_keys
 from nac.core.audit.chain_seals import BATCH_SIZE, seal_waiting_entries
-from nac.core.audit.keys import load_or_create_keys
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.secrets import MasterKeyFile, Sealer
@@ -28,3 +33,17 @@ def seal() -> None:
 @cache
 def _sealer() -> Sealer:
     return Sealer(MasterKeyFile(load_settings().master_key_file))
+
+
+@shared_task(name="sign_in.write_mails")
+def write_mails() -> None:
+    """Write the mails for queued requests about accounts, such as a new password, and queue the mails."""
+    settings = load_settings()
+    letters = AccountMailer(settings.portal_url, Sealer(MasterKeyFile(settings.master_key_file)).seal)
+    AccountMailWriter(letters).write_waiting()
+
+
+@shared_task(name="sign_in.audit_failures")
+def audit_failures() -> None:
+    """Record failed attempts in the audit log."""
+    failure_audit.audit_failures()

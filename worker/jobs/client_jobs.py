@@ -7,7 +7,7 @@ from uuid import UUID
 from celery import current_app, shared_task
 from sqlalchemy import Engine
 
-from nac.core.jobs import repository, runner
+from nac.core.jobs import runner, service
 from nac.core.jobs.runner import JobHandler, JobRun, MultiTransactionHandler
 from nac.kit.db import PlatformScope, limit_waiting, make_engine, session_scope
 from nac.kit.secrets import MasterKeyFile, Sealer
@@ -28,7 +28,7 @@ def enqueue() -> None:
     expires after RESEND_SECONDS. After that, this task sends the message again.
     """
     with session_scope(PlatformScope()) as session:
-        due = repository.claim_due(session, resend_after=timedelta(seconds=RESEND_SECONDS), most=runner.MAX_RUNNING)
+        due = service.claim_due(session, resend_after=timedelta(seconds=RESEND_SECONDS), most=runner.MAX_RUNNING)
     for job in due:
         kind = job.kind if job.kind in JOB_HANDLERS else _UNKNOWN_KIND
         current_app.tasks[kind].apply_async((str(job.id),), retries=job.failures, expires=RESEND_SECONDS)

@@ -1,12 +1,19 @@
-"""Finds out from the database which jobs have work, and starts these jobs."""
+"""Finds out from the database which jobs have work, and starts these jobs.
+
+Heartbeat, which shows that beat, broker and worker work together.
+"""
 
 from collections.abc import Sequence
 
+import redis
 from celery import current_app, shared_task
 from sqlalchemy import text
 
 from nac.certificates.publication import LIST_INTERVAL
+from nac.kit.clock import epoch_seconds
 from nac.kit.db import PlatformScope, session_scope
+from nac.kit.settings import load_settings
+from worker.constants import HEARTBEAT_KEY
 
 _WAITING = text("SELECT waiting_work(:list_every)")
 # Seconds after which the message of a started job expires. A job may wait for other jobs if the worker has few
@@ -29,3 +36,12 @@ def dispatch_waiting_jobs() -> None:
     """
     for job in list_waiting_jobs():
         current_app.send_task(job, expires=_EXPIRES_SECONDS)
+
+
+_KEPT_SECONDS = 3600
+
+
+@shared_task(name="worker.heartbeat")
+def heartbeat() -> None:
+    with redis.Redis.from_url(load_settings(required=("REDIS_URL",)).redis_url) as client:
+        client.set(HEARTBEAT_KEY, epoch_seconds(), ex=_KEPT_SECONDS)

@@ -4,9 +4,9 @@ import time
 
 from celery import shared_task
 
-from nac.inventory.endpoints import enrichment_queue
+from nac.inventory.endpoints import enrichment
 from nac.inventory.endpoints.enrichment import enrich_batch
-from nac.inventory.endpoints.expiry import DISCOVERED_BATCH_SIZE, expire_discovered, record_expired_approvals
+from nac.inventory.endpoints.service import DISCOVERED_BATCH_SIZE, expire_discovered, record_expired_approvals
 from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.ids import TenantId
 from worker.task_classes import UpkeepTask
@@ -21,7 +21,7 @@ def enrich() -> None:
     """Update discovered endpoints, vendors, profiles and groups by rule, for all tenants with changes."""
     deadline = time.monotonic() + _TIME_BUDGET_SECONDS
     with session_scope(PlatformScope()) as session:
-        waiting = [TenantId(tenant_id) for tenant_id in enrichment_queue.list_tenants(session)]
+        waiting = [TenantId(tenant_id) for tenant_id in enrichment.list_tenants(session)]
     run_in_turns(
         waiting,
         lambda session, tenant_id: enrich_batch(session, tenant_id=tenant_id) > 0,

@@ -1,16 +1,28 @@
-"""Deletes tenants, and the logs of deleted tenants."""
+"""Deletes tenants, and the logs of deleted tenants.
+
+Runs the self-tests of tenants. Self-tests wait in the database, so a broker failure loses no self-test.
+
+Maintenance of trials.
+
+Finishes secret rotations.
+"""
 
 from datetime import timedelta
 
 from celery import shared_task
 
+from nac.certificates.signing import SigningContext
 from nac.kit.clock import utc_now
 from nac.kit.db import limit_waiting
 from nac.kit.secrets import MasterKeyFile, Sealer
 from nac.kit.settings import load_settings
 from nac.onboarding.log_purge import delete_logs as delete_logs_of_purged
+from nac.onboarding.self_tests import runner
 from nac.onboarding.tenant_files.file_jobs import get_folder
 from nac.onboarding.tenant_purge import delete_last_files, delete_old_files, purge_due
+from nac.onboarding.trials.lifecycle import TrialEnvironment, process_trials
+from nac.onboarding.trials.service import SignUpContext
+from nac.tenancy.secret_rotations.service import finish_expired
 from worker.constants import LONG_JOB_SECONDS, LONG_STATEMENT_SECONDS
 from worker.task_classes import UpkeepTask
 
@@ -41,3 +53,28 @@ def purge() -> None:
     kept = timedelta(days=settings.export_kept_days)
     delete_last_files(folder, kept=kept)
     delete_old_files(get_folder(settings.export_dir), kept=kept)
+
+
+@shared_task(name="self_tests.run")
+def run() -> None:
+    settings = load_settings()
+    platform = runner.SelfTestPlatform(
+        SigningContext.from_settings(settings), settings.radius_host, settings.reject_delay_seconds
+    )
+    runner.run_waiting(platform)
+
+
+@shared_task(name="trials.keep")
+def keep() -> None:
+    """Create missing tenants of confirmed sign-ups, send reminders, enforce limits, and end expired trials."""
+    settings = load_settings()
+    signing = SigningContext.from_settings(settings)
+    desk = SignUpContext(settings.trials, settings.portal_url, signing.sealer.seal)
+    process_trials(TrialEnvironment(desk, signing, settings.radius_host))
+
+
+@shared_task(name="secret_rotations.finish")
+def finish() -> None:
+    """Finish the rotations that end automatically and whose time window has ended."""
+    settings = load_settings(required=("DATABASE_WORKER_URL", "MASTER_KEY_FILE"))
+    finish_expired(Sealer(MasterKeyFile(settings.master_key_file)))

@@ -33,7 +33,7 @@ BEGIN
         UNION
         SELECT b.tenant_id, b.mac, 'certificate-' || c.status, a.certificate_serial
         FROM begun b JOIN revoking r ON r.tenant_id = b.tenant_id
-        -- The Class of a decision: its time in epoch microseconds (nac.cellformat.session_class).
+        -- The Class of a decision: its time in epoch microseconds (nac.cellformat.packet_values).
         JOIN auth_log a ON a.tenant_id = b.tenant_id AND a.mac = b.mac AND a.permitted
             AND b.class ~ '^0x41[0-9a-f]{16}$' AND a.certificate_serial ~ '^([0-9a-f]{2})+$'
             AND a.at = to_timestamp(('x' || substr(b.class, 5))::bit(64)::bigint::float8 / 1e6)

@@ -18,7 +18,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.db.queries import contains_text, in_array
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.ids import TenantId

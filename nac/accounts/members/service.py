@@ -12,8 +12,7 @@ from nac.accounts.members import repository
 from nac.accounts.members.repository import ORDERS as ORDERS
 from nac.accounts.people import service as people
 from nac.accounts.roles import BUILT_IN_ROLES
-from nac.core.access.grants import Grant, TenantRef, require_may_grant
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Grant, Owner, TenantRef, require_may_grant
 from nac.core.audit import service as audit
 from nac.kit.clock import utc_now
 from nac.kit.db.sort_orders import PageSpan

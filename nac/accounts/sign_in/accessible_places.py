@@ -9,8 +9,7 @@ from sqlalchemy import Integer, Text, Uuid, bindparam, text
 from sqlalchemy.orm import Session
 
 from nac.accounts.sign_in.sign_ins import SignOnOrigin
-from nac.core.access.grants import MspRef, Principal, TenantRef
-from nac.core.access.owners import Owner
+from nac.core.access.grants import MspRef, Owner, Principal, TenantRef
 from nac.kit.ids import MspId, TenantId
 from nac.kit.permissions import Permission
 

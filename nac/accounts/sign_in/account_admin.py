@@ -15,8 +15,7 @@ from nac.accounts.members import service as members
 from nac.accounts.people import service as people
 from nac.accounts.sign_in import links, repository, sign_ins
 from nac.accounts.sign_in.second_factors import list_second_factors
-from nac.core.access.grants import PermissionMissing
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner, PermissionMissing
 from nac.kit.db import enter_person
 from nac.kit.permissions import Permission
 from nac.models import Membership, Person, SignIn

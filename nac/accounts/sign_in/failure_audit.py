@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 
 from nac.accounts.sign_in import failures, repository
 from nac.accounts.sign_in.sign_ins import MAX_AUDITED_OWNERS
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.audit import service as audit
 from nac.core.audit.service import RequestOrigin
 from nac.kit.clock import utc_now

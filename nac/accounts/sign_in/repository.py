@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.db import force_ctid_scan
 from nac.kit.db.queries import contains_text
 from nac.kit.db.sort_orders import PageSpan, SortOrders

@@ -11,8 +11,8 @@ from nac.accounts.members import service as members
 from nac.accounts.sign_in import repository
 from nac.accounts.sign_in.sign_ins import SignedInPerson
 from nac.accounts.sign_in_errors import SecondFactorNeeded, SignOnNotProven
-from nac.accounts.sign_ons import repository as sign_ons
-from nac.core.access.owners import Owner
+from nac.accounts.sign_ons import service
+from nac.core.access.grants import Owner
 from nac.core.audit import service as audit
 from nac.kit.errors import Conflict, InvalidInput
 from nac.kit.ids import MspId, TenantId
@@ -26,7 +26,7 @@ def get_rule(session: Session, *, owner: Owner, lock: bool = False) -> SignInRul
     `lock` locks the owner's rules and single sign-on until the transaction ends, even if they do not exist.
     """
     if lock:
-        sign_ons.lock_owner(session, owner)
+        service.lock_owner(session, owner)
     row = session.scalar(select(SignInRule).where(owner.owns(SignInRule)).execution_options(populate_existing=True))
     return row if row is not None else SignInRule(two_factors=False, sign_on_only=False, **owner.columns())
 
@@ -66,7 +66,7 @@ def update_rule(
             "You would lose your own access, because you signed in with one factor.",
             remedy="Sign in with two factors first.",
         )
-    sign_ons.lock_owner(session, owner)
+    service.lock_owner(session, owner)
     row = _get_or_create(session, owner)
     before = _audit_values(session, row)
     if local_account is not None:
@@ -106,7 +106,7 @@ def _require_proven(session: Session, owner: Owner) -> None:
     """Raise SignOnNotProven if no member who can manage members has signed in with the provider's current settings."""
     if owner.level is PermissionLevel.PLATFORM:
         raise InvalidInput("The platform has no single sign-on.", place="sign_on_only")
-    sign_on = sign_ons.get(session, owner)
+    sign_on = service.get(session, owner)
     if sign_on is None:
         raise Conflict("Single sign-on is not set up.", place="sign_on_only", remedy="Set up single sign-on first.")
     managers = members.lock_managing_people(session, owner=owner)

@@ -1,17 +1,27 @@
-"""Second factors: the kinds, the methods that a person can use, and recovery codes."""
+"""Second factors: the kinds, the methods that a person can use, and recovery codes.
 
+Codes of an authenticator app (RFC 6238). Each code works once.
+
+Codes have six digits, change every 30 s and use SHA-1. All authenticator apps support these parameters.
+"""
+
+import hmac
 from collections.abc import Collection
 from datetime import datetime
 from enum import StrEnum, unique
 from uuid import UUID
 
+import pyotp
 from sqlalchemy.orm import Session
 
 from nac.accounts.people import repository as people
 from nac.accounts.sign_in import repository
 from nac.accounts.sign_in.secret_texts import generate_recovery_code, hash_recovery_code
+from nac.accounts.sign_in_errors import SignInRefused, TotpIsThere
 from nac.core.audit import service as audit
-from nac.models import Person, RecoveryCode
+from nac.kit.errors import NotFound
+from nac.kit.sealing import Seal, Unseal
+from nac.models import Person, RecoveryCode, Totp
 
 RECOVERY_CODE_COUNT = 10
 
@@ -75,3 +85,75 @@ def use_recovery_code(session: Session, *, person: Person, code: str, now: datet
 
 def count_recovery_codes(session: Session, *, person_id: UUID) -> int:
     return repository.count_recovery_codes(session, person_id)
+
+
+_ISSUER = "Admit"
+_STEP_SECONDS = 30
+# Accepted time steps before and after now, for inaccurate clocks and the time to type (RFC 6238 5.2).
+_WINDOW = 1
+
+
+def create_totp(session: Session, *, person: Person, seal: Seal) -> pyotp.TOTP:
+    """Create a secret. The secret becomes active with `confirm_totp`. Use in PersonScope. Raises TotpIsThere."""
+    row = repository.get_totp(session, person.id)
+    if row is not None and row.confirmed_at is not None:
+        raise TotpIsThere(remedy="Remove the existing authenticator app first.")
+    totp = pyotp.TOTP(pyotp.random_base32(), name=person.email, issuer=_ISSUER)
+    sealed = seal(totp.secret.encode(), _context(person.id))
+    if row is None:
+        session.add(Totp(person_id=person.id, secret_sealed=sealed))
+    else:
+        row.secret_sealed, row.last_step = sealed, 0
+    session.flush()
+    return totp
+
+
+def confirm_totp(session: Session, *, actor: str, person: Person, code: str, unseal: Unseal, now: datetime) -> None:
+    row = repository.get_totp(session, person.id)
+    if row is None:
+        raise NotFound("You have not started to add an authenticator app.", remedy="Start to add an authenticator app.")
+    if row.confirmed_at is not None:
+        raise TotpIsThere(remedy="Remove the existing authenticator app first.")
+    if not _use_matching_step(session, row, code, unseal, now):
+        raise SignInRefused(
+            "Wrong code.", place="code", remedy="Check the clock of the device with the authenticator app."
+        )
+    session.refresh(row)
+    row.confirmed_at = now
+    session.flush()
+    audit.append(session, actor=actor, action="totp.add", target=person.email)
+
+
+def use_totp_code(session: Session, *, person_id: UUID, code: str, unseal: Unseal, now: datetime) -> bool:
+    """Check a code, and mark a correct code as used.
+
+    Returns whether the code was correct and unused. Use in PersonScope.
+    """
+    row = repository.get_totp(session, person_id)
+    return row is not None and row.confirmed_at is not None and _use_matching_step(session, row, code, unseal, now)
+
+
+def delete_totp(session: Session, *, actor: str, person: Person) -> None:
+    row = repository.get_totp(session, person.id)
+    if row is None:
+        return
+    session.delete(row)
+    session.flush()
+    if row.confirmed_at is not None:
+        audit.append(session, actor=actor, action="totp.remove", target=person.email)
+
+
+def _use_matching_step(session: Session, row: Totp, code: str, unseal: Unseal, now: datetime) -> bool:
+    totp = pyotp.TOTP(unseal(row.secret_sealed, _context(row.person_id)).decode())
+    typed = "".join(code.split()).encode(errors="replace")
+    this = int(now.timestamp()) // _STEP_SECONDS
+    steps = [
+        step
+        for step in range(this - _WINDOW, this + _WINDOW + 1)
+        if hmac.compare_digest(totp.at(step * _STEP_SECONDS).encode(), typed)
+    ]
+    return bool(steps) and repository.use_totp_step(session, row.person_id, max(steps))
+
+
+def _context(person_id: UUID) -> str:
+    return f"totp:{person_id}"

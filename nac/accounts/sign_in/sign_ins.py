@@ -21,8 +21,7 @@ from nac.accounts.sign_in_errors import (
     SignInNotFound,
     SignInOver,
 )
-from nac.core.access.grants import Principal, TokenMaker, filter_grants_of_owner, require_covers
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner, Principal, TokenMaker, filter_grants_of_owner, require_covers
 from nac.core.audit import service as audit
 from nac.kit.clock import utc_now
 from nac.kit.db import become_person

@@ -12,11 +12,11 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from nac.accounts.members import service as members
 from nac.accounts.people import repository as people
-from nac.accounts.sign_ons import repository
 from nac.accounts.sign_ons.code_flow import ProviderIdentity
 from nac.accounts.sign_ons.errors import AnotherSubject, EmailMissing, NoMemberHere, OwnerSuspended
 from nac.accounts.sign_ons.settings import (
@@ -26,15 +26,63 @@ from nac.accounts.sign_ons.settings import (
     SignOnSettings,
     read_settings,
 )
-from nac.core.access.grants import require_may_grant
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner, require_may_grant
 from nac.core.audit import service as audit
 from nac.kit.errors import Conflict, InvalidInput, NotFound
 from nac.kit.permissions import Permission, permissions_at
 from nac.kit.sealing import Seal, Unseal
 from nac.kit.validation import require_email
-from nac.models import SignOn, SignOnLink
-from nac.tenancy.msps import service as msps
+from nac.models import Membership, SignIn, SignInRule, SignOn, SignOnLink
+from nac.tenancy import msps
+
+
+def get(session: Session, owner: Owner, *, lock: bool = False) -> SignOn | None:
+    query = select(SignOn).where(owner.owns(SignOn)).execution_options(populate_existing=True)
+    return session.scalar(query.with_for_update() if lock else query)
+
+
+def lock_owner(session: Session, owner: Owner) -> None:
+    """Lock the owner's single sign-on until the transaction ends. The single sign-on need not exist."""
+    session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"sign-on {owner}", 0))))
+
+
+def gives_role(session: Session, owner: Owner, role: str) -> bool:
+    """Whether the single sign-on assigns this role to new members."""
+    row = get(session, owner, lock=True)
+    return row is not None and any(join.get("role") == role for join in row.settings.get("joins", ()))
+
+
+def is_sign_on_only(session: Session, owner: Owner) -> bool:
+    query = select(SignInRule.sign_on_only).where(owner.owns(SignInRule))
+    return bool(session.scalar(query))
+
+
+def get_by_id(session: Session, sign_on_id: UUID) -> SignOn | None:
+    return session.get(SignOn, sign_on_id, populate_existing=True)
+
+
+def delete_links(session: Session, sign_on_id: UUID) -> None:
+    session.execute(delete(SignOnLink).where(SignOnLink.sign_on_id == sign_on_id))
+
+
+def end_sign_ins(session: Session, sign_on_id: UUID) -> None:
+    statement = update(SignIn).where(SignIn.sign_on_id == sign_on_id, SignIn.ended_at.is_(None))
+    session.execute(statement.values(ended_at=func.now()), execution_options={"synchronize_session": False})
+
+
+def get_link(session: Session, sign_on_id: UUID, subject: str) -> SignOnLink | None:
+    return session.get(SignOnLink, (sign_on_id, subject), populate_existing=True)
+
+
+def get_subject(session: Session, sign_on_id: UUID, person_id: UUID) -> str | None:
+    query = select(SignOnLink.subject)
+    return session.scalar(query.where(SignOnLink.sign_on_id == sign_on_id, SignOnLink.person_id == person_id))
+
+
+def is_member(session: Session, owner: Owner, person_id: UUID) -> bool:
+    query = select(Membership.id).where(owner.owns(Membership), Membership.person_id == person_id)
+    return session.scalar(query) is not None
+
 
 _SECRET_CHARACTERS = 1_000
 
@@ -65,8 +113,8 @@ def find_sign_on(session: Session, *, owner: Owner, lock: bool = False) -> SignO
     """Single sign-on of the owner, or None. `lock` locks the single sign-on until the transaction ends, even if it
     does not exist."""
     if lock:
-        repository.lock_owner(session, owner)
-    return repository.get(session, owner, lock=lock)
+        lock_owner(session, owner)
+    return get(session, owner, lock=lock)
 
 
 def require_sign_on(session: Session, *, owner: Owner, lock: bool = False) -> SignOn:
@@ -78,7 +126,7 @@ def require_sign_on(session: Session, *, owner: Owner, lock: bool = False) -> Si
 
 def require_by_id(session: Session, *, sign_on_id: UUID) -> SignOn:
     """Single sign-on with this id. Use in CredentialScope of the id. Raises SignOnNotFound."""
-    row = repository.get_by_id(session, sign_on_id)
+    row = get_by_id(session, sign_on_id)
     if row is None:
         raise SignOnNotFound("This single sign-on does not exist.", place="sign_on")
     return row
@@ -101,10 +149,10 @@ def set_up_sign_on(
     """
     require_may_grant(held, permissions_at(owner.level))
     settings = read_settings(document)
-    repository.lock_owner(session, owner)
+    lock_owner(session, owner)
     for join in settings.joins:
         members.require_role(session, owner=owner, role=join.role, tenants=join.tenants)
-    row = repository.get(session, owner, lock=True)
+    row = get(session, owner, lock=True)
     before = parse_settings(row) if row is not None else None
     if secret is None and (before is None or _differ(before, settings, SECRET_BOUND_SETTINGS)):
         raise InvalidInput(
@@ -122,8 +170,8 @@ def set_up_sign_on(
         row.secret_sealed = seal(secret.encode(), _context(row.id))
     if before is not None and _differ(before, settings, SUBJECT_BOUND_SETTINGS):
         _require_not_only_way(session, owner)
-        repository.delete_links(session, row.id)
-        repository.end_sign_ins(session, row.id)
+        delete_links(session, row.id)
+        end_sign_ins(session, row.id)
     session.flush()
     was = msgspec.to_builtins(before) if before is not None else None
     _audit(session, actor, owner, "set-up", settings, before=was, after=stored)
@@ -132,7 +180,7 @@ def set_up_sign_on(
 
 def delete_sign_on(session: Session, *, actor: str, owner: Owner) -> None:
     """Remove the single sign-on and end all sign-ins by it. Raises SignOnNotFound and Conflict."""
-    repository.lock_owner(session, owner)
+    lock_owner(session, owner)
     row = require_sign_on(session, owner=owner)
     _require_not_only_way(session, owner)
     settings = parse_settings(row)
@@ -143,7 +191,7 @@ def delete_sign_on(session: Session, *, actor: str, owner: Owner) -> None:
 
 def _require_not_only_way(session: Session, owner: Owner) -> None:
     """Raise Conflict if members can sign in only by single sign-on."""
-    if repository.is_sign_on_only(session, owner):
+    if is_sign_on_only(session, owner):
         raise Conflict(
             "Members can sign in only with this single sign-on.",
             remedy="First set `sign_on_only` of the sign-in rules to false.",
@@ -155,9 +203,9 @@ def resolve_person(session: Session, *, row: SignOn, identity: ProviderIdentity)
     owner, settings = get_owner(row), parse_settings(row)
     if owner.msp_id is not None and msps.require_msp(session, msp_id=owner.msp_id).status != "active":
         raise OwnerSuspended(remedy="Contact the platform's operator.")
-    link = repository.get_link(session, row.id, identity.subject)
+    link = get_link(session, row.id, identity.subject)
     if link is not None:
-        if not repository.is_member(session, owner, link.person_id):
+        if not is_member(session, owner, link.person_id):
             raise NoMemberHere(remedy=_ASK_REMEDY)
         return link.person_id
     try:
@@ -165,7 +213,7 @@ def resolve_person(session: Session, *, row: SignOn, identity: ProviderIdentity)
     except InvalidInput as exc:
         raise EmailMissing("The provider sent an invalid e-mail address.") from exc
     person_id = people.get_id_by_email(session, email)
-    if person_id is None or not repository.is_member(session, owner, person_id):
+    if person_id is None or not is_member(session, owner, person_id):
         join = next((join for join in settings.joins if _join_matches(join, email, identity.groups)), None)
         if join is None:
             raise NoMemberHere(remedy=_ASK_REMEDY)
@@ -178,7 +226,7 @@ def resolve_person(session: Session, *, row: SignOn, identity: ProviderIdentity)
             role=join.role,
             tenants=join.tenants,
         ).person.id
-    if repository.get_subject(session, row.id, person_id) is not None:
+    if get_subject(session, row.id, person_id) is not None:
         raise AnotherSubject(remedy="Ask an administrator to set up the single sign-on again.")
     session.add(SignOnLink(sign_on_id=row.id, subject=identity.subject, person_id=person_id))
     session.flush()

@@ -1,4 +1,8 @@
-"""Service for network settings of a tenant's devices, which contain the tenant's current roots and server names."""
+"""Service for network settings of a tenant's devices, which contain the tenant's current roots and server names.
+
+Instructions for Android. Android cannot import a Wi-Fi profile with EAP-TLS from a file, except by device
+management.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -9,7 +13,7 @@ from sqlalchemy.orm import Session
 from nac.certificates import repository
 from nac.certificates import service as certificates
 from nac.certificates.certificate_names import SERVER_PROFILE
-from nac.certificates.supplicants import android, apple, linux, windows
+from nac.certificates.supplicants import apple, linux, windows
 from nac.certificates.supplicants.network import (
     IdentityFiles,
     SupplicantNetwork,
@@ -22,6 +26,28 @@ from nac.kit.ids import TenantId
 from nac.models import Tenant
 from pki.bundles import certificates_pem
 from pki.names import read_sans
+
+_NOTE = """\
+Android imports certificates from files; enter the rest manually (Android 11 or later), or use device management.
+1. Settings > Security > Install a certificate > Wi-Fi certificate: {anchors}, then the device's PKCS#12 file.
+2. Settings > Wi-Fi > {ssid}:
+     EAP method          TLS
+     CA certificate      from step 1
+     Online certificate status   Do not validate (the server checks; the phone has no network yet)
+     Domain              {server_names}
+     User certificate    the device's, from step 1
+     Identity            {identity}
+"""
+_WIRED = "Android has no user settings for wired networks with 802.1X; device management can configure them.\n"
+
+
+def render_instructions(network: SupplicantNetwork, *, identity: str, anchors: str) -> str:
+    if not network.ssid:
+        return _WIRED
+    return _NOTE.format(
+        ssid=network.ssid, server_names=";".join(network.server_names), identity=identity, anchors=anchors
+    )
+
 
 # File names in an export.
 _ANCHORS, _CERTIFICATE, _KEY = "ca.pem", "device.pem", "device.key"
@@ -82,7 +108,7 @@ def _export_network_manager(network: SupplicantNetwork, identity: str, folder: s
 
 
 def _export_android(network: SupplicantNetwork, identity: str, folder: str) -> dict[str, bytes]:
-    notes = android.render_instructions(network, identity=identity, anchors=_ANCHORS)
+    notes = render_instructions(network, identity=identity, anchors=_ANCHORS)
     return {"README.txt": notes.encode(), _ANCHORS: anchors_pem(network)}
 
 

@@ -1,16 +1,36 @@
 """Format of an audit chain: the texts that Admit hashes and signs. docs/how-to/audit.md explains the verification.
 
 The format of sealed entries never changes. A changed format needs a new name.
+
+Ed25519 keys of the platform that sign heads of audit chains. The master key encrypts the private keys.
+
+A user with access only to the database cannot sign, and cannot replace a key.
+
+Export of a chain as lines of JSON: a start, one line for each entry, and a signed end. Auditors can verify an export
+without Admit.
 """
 
+import base64
 import hashlib
 import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from nac.core.access.owners import Owner
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from nac.core.access.grants import Owner
+from nac.core.audit import repository
+from nac.kit.errors import InvalidInput, NotFound
 from nac.kit.ids import MspId, TenantId
-from nac.models import AuditEntry
+from nac.kit.secrets import Sealer
+from nac.models import AuditChain, AuditEntry, AuditKey
 
 CHAIN_FORMAT = "admit-audit-1"
 _HASHED_COLUMNS = ("id", "actor", "action", "target", "tenant_id", "msp_id", "address", "request_id", "before", "after")
@@ -60,3 +80,138 @@ def format_moment(at: datetime) -> str:
 
 def _canonical_json(values: dict[str, Any]) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadKey:
+    id: int
+    private: Ed25519PrivateKey
+
+    def sign(self, text: str) -> bytes:
+        return self.private.sign(text.encode())
+
+    def signed(self, text: str, signature: bytes) -> bool:
+        return is_signature_valid(self.private.public_key(), text, signature)
+
+
+def is_signature_valid(key: Ed25519PublicKey, text: str, signature: bytes) -> bool:
+    try:
+        key.verify(signature, text.encode())
+    except InvalidSignature:
+        return False
+    return True
+
+
+def public_pem(raw: bytes) -> str:
+    key = Ed25519PublicKey.from_public_bytes(raw)
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+
+def load_or_create_keys(session: Session, sealer: Sealer) -> dict[int, HeadKey]:
+    """Keys by id, newest last.
+
+    Creates the first key. Use as database role admit_worker. Raises the errors of `Sealer.open`.
+    """
+    rows = session.scalars(select(AuditKey).order_by(AuditKey.id)).all()
+    if not rows:
+        private = Ed25519PrivateKey.generate()
+        raw = private.public_key().public_bytes_raw()
+        row = AuditKey(public_key=raw, private_sealed=sealer.seal(private.private_bytes_raw(), _seal_context(raw)))
+        session.add(row)
+        session.flush()
+        rows = [row]
+    return {
+        row.id: HeadKey(
+            row.id, Ed25519PrivateKey.from_private_bytes(sealer.open(row.private_sealed, _seal_context(row.public_key)))
+        )
+        for row in rows
+    }
+
+
+def _seal_context(public_key: bytes) -> str:
+    return f"audit-key:{public_key.hex()}"
+
+
+_PAGE_ENTRIES = 1_000
+
+OpenSession = Callable[[], AbstractContextManager[Session]]
+
+
+class NothingSealed(NotFound):
+    """The audit log has no sealed entries yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedHead:
+    chain: str
+    position: int
+    # `text` is the signed text, `signature` is in base64, `public_key` in PEM.
+    text: str
+    signature: str
+    public_key: str
+
+    def line(self) -> str:
+        return json.dumps({"head": self.text, "signature": self.signature, "public_key": self.public_key})
+
+
+def get_head(session: Session, *, owner: Owner) -> SignedHead:
+    """Signed head of the owner's chain. Raises NothingSealed."""
+    return _build_head(session, owner, _require_chain(session, owner))
+
+
+def export_chain(read: OpenSession, *, owner: Owner, behind: int = 0) -> Iterator[str]:
+    """Yield the export of the entries after position `behind`, in blocks of one or more lines. `read` opens read
+    transactions.
+
+    Raises NothingSealed or InvalidInput at the call, before any block.
+    """
+    with read() as session:
+        chain = _require_chain(session, owner)
+        end = _build_head(session, owner, chain)
+        previous = repository.get_hash(session, chain.id, behind) if behind else first_hash(end.chain)
+    if previous is None:
+        raise InvalidInput(f"The chain of the audit log has only {chain.position} entries.", place="after")
+    return _iter_lines(read, chain, end, behind=behind, previous=previous)
+
+
+def _iter_lines(
+    read: OpenSession, chain: AuditChain, end: SignedHead, *, behind: int, previous: bytes
+) -> Iterator[str]:
+    yield json.dumps({"form": CHAIN_FORMAT, "chain": end.chain, "after": behind, "previous": previous.hex()}) + "\n"
+    while behind < chain.position:
+        with read() as session:
+            piece, behind = _read_piece(session, chain, behind)
+        if not piece:
+            break
+        yield piece
+    yield end.line() + "\n"
+
+
+def _read_piece(session: Session, chain: AuditChain, behind: int) -> tuple[str, int]:
+    places = repository.list_seals_after(session, chain.id, position=behind, until=chain.position, limit=_PAGE_ENTRIES)
+    entries = {
+        entry.id: entry for entry in repository.list_entries_by_ids(session, [place.entry_id for place in places])
+    }
+    lines = []
+    for place in places:
+        entry = entries.get(place.entry_id)
+        # A deleted entry keeps its position in the export, so that verification reports the gap.
+        text = entry and entry_text(entry)
+        line = {"position": place.position, "hash": place.hash.hex(), "entry": text}
+        lines.append(json.dumps(line) + "\n")
+        behind = place.position
+    return "".join(lines), behind
+
+
+def _require_chain(session: Session, owner: Owner) -> AuditChain:
+    chain = repository.get_chain(session, owner)
+    if chain is None:
+        raise NothingSealed(remedy="Try again in a few seconds. The worker seals new entries every few seconds.")
+    return chain
+
+
+def _build_head(session: Session, owner: Owner, chain: AuditChain) -> SignedHead:
+    name = chain_name(owner)
+    text = head_text(name, position=chain.position, digest=chain.hash, at=chain.sealed_at)
+    key = public_pem(repository.get_public_key(session, chain.key_id))
+    return SignedHead(name, chain.position, text, base64.b64encode(chain.signature).decode(), key)

@@ -13,11 +13,10 @@ from sqlalchemy import insert, select, text
 from sqlalchemy.orm import Session
 
 from nac.core import alarms
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.audit import repository
 from nac.core.audit import service as audit
-from nac.core.audit.chain import chain_name, chain_owner, entry_text, first_hash, head_text, next_hash
-from nac.core.audit.keys import HeadKey
+from nac.core.audit.chain import HeadKey, chain_name, chain_owner, entry_text, first_hash, head_text, next_hash
 from nac.models import AuditChain, AuditEntry, AuditSeal
 
 BROKEN_CHAIN_ALARM = "audit-chain-broken"

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import ARRAY, BigInteger, ColumnElement, any_, cast, select
 from sqlalchemy.orm import Session
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.kit.db.queries import BoundedPage, contains_text, search_bounded
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.ids import TenantId

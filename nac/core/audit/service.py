@@ -7,7 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 from sqlalchemy import Table, insert
 from sqlalchemy.orm import Session
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.audit import repository
 from nac.core.audit.repository import ORDERS as ORDERS
 from nac.core.audit.repository import AuditEntryFilter

@@ -10,8 +10,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from nac.core.audit.chain import CHAIN_FORMAT, first_hash, next_hash
-from nac.core.audit.keys import is_signature_valid
+from nac.core.audit.chain import CHAIN_FORMAT, first_hash, is_signature_valid, next_hash
 from nac.kit.errors import InvalidInput
 
 _MAX_FINDINGS = 20

@@ -19,10 +19,10 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Engine, and_, func, update
 from sqlalchemy.orm import Session
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.audit import service as audit
 from nac.core.audit.service import RequestOrigin
-from nac.core.jobs import repository, service
+from nac.core.jobs import service
 from nac.kit.clock import utc_now
 from nac.kit.db import MspScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.kit.errors import AdmitError, Overtaken, Unavailable, describe_problem
@@ -171,7 +171,7 @@ JobHandler = SingleTransactionHandler | MultiTransactionHandler
 def take_job(job_id: UUID, *, unseal: Unseal, app_engine: Engine, engine: Engine | None = None) -> JobRun | None:
     """Lease a queued job. Returns None if the job must not run now. `engine` connects as admit_worker."""
     with session_scope(PlatformScope(), engine=engine) as session:
-        job = repository.take(session, job_id, lease=LEASE, most=MAX_RUNNING)
+        job = service.take(session, job_id, lease=LEASE, most=MAX_RUNNING)
     return None if job is None else JobRun(job, unseal, app_engine)
 
 

@@ -7,25 +7,116 @@ job (`worker.jobs.client_jobs`) and runs the job (`nac.core.jobs.runner`).
 import json
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
-from typing import Any, Literal
+from datetime import datetime, timedelta
+from typing import Any, Literal, NamedTuple
 from uuid import UUID, uuid4
 
+from sqlalchemy import ColumnElement, delete, func, select, text
 from sqlalchemy.orm import Session
 
+from nac.core.access.grants import Owner
 from nac.core.access.grants import require_permissions as require_permission
-from nac.core.access.owners import Owner
 from nac.core.audit import service as audit
-from nac.core.jobs import repository
-from nac.core.jobs.repository import ORDERS as ORDERS
 from nac.kit.clock import utc_now
 from nac.kit.db import lock_quota
-from nac.kit.db.queries import BoundedPage
-from nac.kit.db.sort_orders import PageSpan
+from nac.kit.db.queries import BoundedPage, search_bounded
+from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.errors import Conflict, InvalidInput, NotFound
 from nac.kit.permissions import Permission
 from nac.kit.sealing import Seal, Unseal
 from nac.models import Job
+
+ORDERS = SortOrders({"created_at": (Job.created_at, Job.id)}, default="-created_at")
+# For each owner without a running job: its oldest due job. The random order gives all owners the same chance.
+# The outer WHERE repeats the conditions, because a worker may have renewed the row meanwhile.
+_CLAIM = text(
+    """
+UPDATE jobs j SET
+    state = 'queued', lapses = j.lapses + (j.state = 'running')::int, due_at = now() + :resend_after
+WHERE j.state IN ('queued', 'running') AND j.due_at <= now() AND j.id IN (
+    SELECT w.id FROM (
+        SELECT DISTINCT ON (q.msp_id, q.tenant_id) q.id FROM jobs q
+        WHERE q.state IN ('queued', 'running') AND q.due_at <= now() AND NOT EXISTS (
+            SELECT FROM jobs r WHERE r.state = 'running' AND r.due_at > now()
+                AND r.msp_id IS NOT DISTINCT FROM q.msp_id AND r.tenant_id IS NOT DISTINCT FROM q.tenant_id
+        )
+        ORDER BY q.msp_id, q.tenant_id, q.created_at, q.id
+    ) w
+    ORDER BY random()
+    LIMIT (SELECT greatest(:most - count(*), 0) FROM jobs r WHERE r.state = 'running' AND r.due_at > now())
+)
+RETURNING j.id, j.kind, j.failures
+"""
+)
+_TAKE = text(
+    """
+UPDATE jobs j SET
+    state = 'running', takes = j.takes + 1, due_at = now() + :lease, started_at = coalesce(j.started_at, now()),
+    problem = NULL
+WHERE j.id = :id AND j.state = 'queued'
+    AND (SELECT count(*) FROM jobs r WHERE r.state = 'running' AND r.due_at > now()) < :most
+    AND NOT EXISTS (
+        SELECT FROM jobs r WHERE r.state = 'running' AND r.due_at > now()
+            AND r.msp_id IS NOT DISTINCT FROM j.msp_id AND r.tenant_id IS NOT DISTINCT FROM j.tenant_id
+    )
+RETURNING j.*
+"""
+)
+
+
+class DueJob(NamedTuple):
+    id: UUID
+    kind: str
+    failures: int
+
+
+def search(
+    session: Session, owner: Owner, *, states: Sequence[str], kind: str, span: PageSpan, in_full: bool = False
+) -> BoundedPage[Job]:
+    def list_conditions(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- jobs, or an alias of them
+        of_state = [each.state.in_(states)] if states else []
+        return [*of_state, each.kind == kind] if kind else of_state
+
+    return search_bounded(session, Job, [owner.owns(Job)], list_conditions, span, in_full=in_full)
+
+
+def get(session: Session, owner: Owner, job_id: UUID, *, lock: bool = False) -> Job | None:
+    query = select(Job).where(owner.owns(Job), Job.id == job_id)
+    if lock:
+        query = query.with_for_update()
+    return session.scalar(query.execution_options(populate_existing=True))
+
+
+def count_waiting(session: Session, owner: Owner) -> int:
+    query = select(func.count()).select_from(Job).where(owner.owns(Job), Job.state.in_(("queued", "running")))
+    return session.scalars(query).one()
+
+
+def claim_due(session: Session, *, resend_after: timedelta, most: int) -> Sequence[DueJob]:
+    """Return jobs that the caller must send to workers. If no worker takes a job, the job is due again after
+    `resend_after`.
+
+    A job whose worker lost its lease is queued again. Use as database role admit_worker, in PlatformScope.
+    """
+    rows = session.execute(_CLAIM, {"resend_after": resend_after, "most": most})
+    return [DueJob(row.id, row.kind, row.failures) for row in rows]
+
+
+def take(session: Session, job_id: UUID, *, lease: timedelta, most: int) -> Job | None:
+    """Lease a queued job. Returns None if `most` jobs run already, or if another job of the same owner runs.
+
+    Use as database role admit_worker, in PlatformScope.
+    """
+    # Workers take jobs one after the other, so that each worker sees the jobs that run.
+    session.execute(select(func.pg_advisory_xact_lock(func.hashtext("jobs.take"))))
+    values = {"id": job_id, "lease": lease, "most": most}
+    job: Job | None = session.scalar(select(Job).from_statement(_TAKE), values)
+    return job
+
+
+def delete_ended(session: Session, *, before: datetime) -> None:
+    session.execute(delete(Job).where(Job.ended_at < before))
+
 
 STATES = ("queued", "running", "done", "failed", "cancelled")
 _OPEN = ("queued", "running")
@@ -96,7 +187,7 @@ def start_job(
 
 def _require_room(session: Session, owner: Owner) -> None:
     lock_quota(session, "jobs", owner)
-    if repository.count_waiting(session, owner) >= MAX_WAITING:
+    if count_waiting(session, owner) >= MAX_WAITING:
         raise Conflict(
             f"The limit of {MAX_WAITING} queued and running jobs is reached.",
             remedy="Wait until a job ends, or cancel a job.",
@@ -124,7 +215,7 @@ def list_jobs(
 ) -> Sequence[Job]:
     """List jobs, by default newest first. `states` selects jobs in these states; an empty `states` selects all
     jobs."""
-    return repository.search(session, owner, states=states, kind=kind, span=span or ORDERS.first(), in_full=True).rows
+    return search(session, owner, states=states, kind=kind, span=span or ORDERS.first(), in_full=True).rows
 
 
 def search_jobs(
@@ -132,11 +223,11 @@ def search_jobs(
 ) -> BoundedPage[Job]:
     """Search jobs like `list_jobs`. The search stops at the time limit of one response, so the result can be
     incomplete."""
-    return repository.search(session, owner, states=states, kind=kind, span=span)
+    return search(session, owner, states=states, kind=kind, span=span)
 
 
 def require_job(session: Session, *, owner: Owner, job_id: UUID, lock: bool = False) -> Job:
-    job = repository.get(session, owner, job_id, lock=lock)
+    job = get(session, owner, job_id, lock=lock)
     if job is None:
         raise JobNotFound("This job does not exist.", place="job")
     return job
@@ -193,7 +284,7 @@ def _require_may_start(job: Job, held: Collection[Permission]) -> None:
 
 def prune(session: Session) -> None:
     """Delete jobs that ended more than RETENTION ago. Use as database role admit_worker, in PlatformScope."""
-    repository.delete_ended(session, before=utc_now() - RETENTION)
+    delete_ended(session, before=utc_now() - RETENTION)
 
 
 def _audit(session: Session, actor: str, job: Job, verb: str, after: Mapping[str, str]) -> None:

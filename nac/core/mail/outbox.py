@@ -8,13 +8,16 @@ If a worker sends a mail and fails before it records the delivery, Admit sends t
 import json
 import logging
 import time
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from email.message import EmailMessage
+from typing import Any
+from uuid import UUID
 
-from sqlalchemy import Engine
+from sqlalchemy import CursorResult, Engine, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
 
-from nac.core.mail import repository
 from nac.core.mail.rendering import render
 from nac.core.mail.smtp import MailRefused, MailServer, MailServerAway, build_message, send_message
 from nac.kit.clock import utc_now
@@ -22,6 +25,45 @@ from nac.kit.db import PlatformScope, session_scope
 from nac.kit.sealing import Unseal
 from nac.models import Mail
 from nac.models.mail import MailState, mail_context
+
+
+def create(session: Session, values: Mapping[str, Any]) -> None:
+    """Add a mail, unless a mail with this key exists."""
+    session.execute(insert(Mail).values(**values).on_conflict_do_nothing(index_elements=["key"]))
+
+
+def count_since(session: Session, recipient: str, since: datetime) -> int:
+    query = select(func.count()).select_from(Mail).where(Mail.recipient == recipient, Mail.created_at >= since)
+    return session.scalars(query).one()
+
+
+def take_due(session: Session, *, now: datetime, lease: timedelta, most: int) -> Sequence[Mail]:
+    """Lease due mails to the caller, up to `most`."""
+    due = (
+        select(Mail)
+        .where(Mail.state == "queued", Mail.due_at <= now)
+        .order_by(Mail.due_at)
+        .limit(most)
+        .with_for_update(skip_locked=True)
+    )
+    mails = session.scalars(due).all()
+    for mail in mails:
+        mail.due_at = now + lease
+        mail.attempts += 1
+    session.flush()
+    return mails
+
+
+def update_mail(session: Session, mail_id: UUID, attempt: int, **values: object) -> None:
+    """Change a mail, unless another worker has leased the mail since this attempt."""
+    session.execute(update(Mail).where(Mail.id == mail_id, Mail.attempts == attempt).values(**values))
+
+
+def delete_ended(session: Session, *, before: datetime) -> int:
+    result = session.execute(delete(Mail).where(Mail.ended_at < before))
+    assert isinstance(result, CursorResult)
+    return result.rowcount
+
 
 _log = logging.getLogger(__name__)
 LEASE = timedelta(minutes=5)
@@ -36,7 +78,7 @@ def send_due(server: MailServer, *, unseal: Unseal, seconds: float = 60, engine:
     deadline, sent = time.monotonic() + seconds, 0
     while time.monotonic() < deadline:
         with session_scope(PlatformScope(), engine=engine) as session:
-            mails = repository.take_due(session, now=utc_now(), lease=LEASE, most=BATCH_SIZE)
+            mails = take_due(session, now=utc_now(), lease=LEASE, most=BATCH_SIZE)
         if not mails:
             break
         sent += _send_all(server, mails, unseal, engine)
@@ -77,9 +119,7 @@ def _finish(mail: Mail, state: MailState, error: str, engine: Engine | None) -> 
     if error:
         _log.warning("mail %s (%s) is not sent: %s", mail.id, mail.template, error)
     with session_scope(PlatformScope(), engine=engine) as session:
-        repository.update_mail(
-            session, mail.id, mail.attempts, state=state, error=error, ended_at=utc_now(), values_sealed=None
-        )
+        update_mail(session, mail.id, mail.attempts, state=state, error=error, ended_at=utc_now(), values_sealed=None)
 
 
 def _postpone(mail: Mail, error: str, engine: Engine | None) -> None:
@@ -88,10 +128,10 @@ def _postpone(mail: Mail, error: str, engine: Engine | None) -> None:
         return
     due_at = utc_now() + RETRY_AFTER[mail.attempts - 1]
     with session_scope(PlatformScope(), engine=engine) as session:
-        repository.update_mail(session, mail.id, mail.attempts, due_at=due_at, error=error)
+        update_mail(session, mail.id, mail.attempts, due_at=due_at, error=error)
 
 
 def prune(*, engine: Engine | None = None) -> int:
     """Delete mails that ended more than RETENTION ago. Returns the number of deleted mails."""
     with session_scope(PlatformScope(), engine=engine) as session:
-        return repository.delete_ended(session, before=utc_now() - RETENTION)
+        return delete_ended(session, before=utc_now() - RETENTION)

@@ -11,7 +11,7 @@ from sqlalchemy import insert, text
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
-from nac.inventory.endpoints import enrichment_queue, repository
+from nac.inventory.endpoints import enrichment, repository
 from nac.inventory.endpoints.service import RandomAddress, require_attributes, require_not_random, require_notes
 from nac.inventory.groups import ENDPOINT_GROUPS, is_by_rule
 from nac.kit.advice import Advice, NextStep
@@ -95,7 +95,7 @@ def plan_endpoints(
     if not rows:
         return EndpointBulkPlan(reader.mistakes, (), [], [], [], {}, {})
     # Lock the queue, so that the worker does not discover these endpoints before they are stored.
-    enrichment_queue.lock_queue(session, tenant_id=tenant_id)
+    enrichment.lock_queue(session, tenant_id=tenant_id)
     known = _lock_known(session, tenant_id, [row.mac for row in rows if row.mac])
     ids = [endpoint.id for endpoint in known.values()]
     groups: dict[UUID, tuple[str, ...]] = {}
@@ -243,7 +243,7 @@ def store_endpoints(
     trial_limits.require_endpoint_limit(session, tenant_id=tenant_id)
     analyse_if_grown(session, "endpoints")
     _join_groups(session, tenant_id, rows, ids)
-    enrichment_queue.enqueue(session, tenant_id=tenant_id, macs=[row.mac for row in rows])
+    enrichment.enqueue(session, tenant_id=tenant_id, macs=[row.mac for row in rows])
     blocked = [row.mac for row in rows if row.status == "blocked"]
     if blocked:
         request_queue.queue_block_disconnects(session, tenant_id=tenant_id, macs=blocked, asked_by=actor)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
-from nac.inventory.endpoints import enrichment_queue, repository
+from nac.inventory.endpoints import enrichment, repository
 from nac.inventory.groups import ENDPOINT_GROUPS
 from nac.inventory.holder_certificates import find_holders_with_certificates
 from nac.kit.advice import Advice, NextStep
@@ -147,7 +147,7 @@ def _lock_endpoints(
         line = InputLine(number, {})
         with reader.noted(line):
             lines.setdefault(require_mac(text), line)
-    enrichment_queue.lock_queue(session, tenant_id=tenant_id)
+    enrichment.lock_queue(session, tenant_id=tenant_id)
     known = repository.lock_by_macs(session, tenant_id, sorted(lines))
     for mac, line in lines.items():
         if mac not in known:

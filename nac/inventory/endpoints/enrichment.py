@@ -1,8 +1,10 @@
 """Creates and updates endpoints from sightings: sets vendor, profile, and the groups whose members a rule sets. Runs in
 the worker.
 
-The worker processes only changed addresses (nac.inventory.endpoints.enrichment_queue), in bounded batches. The
+The worker processes only changed addresses (nac.inventory.endpoints.enrichment), in bounded batches. The
 worker does not write unchanged rows, so cells receive no needless changes.
+
+The worker's queue: addresses of endpoints whose vendor, profile or rule-based groups may have changed.
 """
 
 import json
@@ -12,21 +14,67 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, delete, func, insert, literal_column, select, text, type_coerce
+from sqlalchemy import ColumnElement, Function, delete, func, insert, literal_column, select, text, type_coerce
 from sqlalchemy.dialects.postgresql import insert as insert_or_skip
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 from sqlalchemy.types import NullType
 
 from nac.engine import Policy
-from nac.inventory.endpoints import enrichment_queue
 from nac.inventory.endpoints.rule_conditions import InvalidRule, compile_rule, is_member
-from nac.inventory.profiling.classifier import load_packaged_profiles
+from nac.inventory.profiling.classifier import load_packaged_profiles, load_registry
 from nac.inventory.profiling.evidence import Evidence
-from nac.inventory.profiling.oui import load_registry
+from nac.kit.db import force_ctid_scan
 from nac.kit.ids import TenantId
 from nac.kit.mac import is_random_mac
-from nac.models import Endpoint, EndpointEvidence, EndpointGroup, EndpointGroupMember, EndpointSighting
+from nac.models import Endpoint, EndpointEvidence, EndpointGroup, EndpointGroupMember, EndpointSighting, EndpointWork
+
+# Length of a tenant's queue above which cells add no sightings (radius/agent/shipping/sightings.py). Changes by users
+# are always added.
+MAX_WAITING = 100_000
+_TENANTS_SQL = text("SELECT tenants_with_endpoint_work()")
+_OLDEST_SQL = text("SELECT ctid::text FROM endpoint_work WHERE tenant_id = :tenant ORDER BY id LIMIT :limit")
+_TAKE_SQL = text(
+    "DELETE FROM endpoint_work WHERE tenant_id = :tenant AND ctid = ANY (CAST(:places AS tid[])) "
+    "RETURNING replace(mac::text, ':', '')"
+)
+
+
+def enqueue(session: Session, *, tenant_id: TenantId, macs: Iterable[str]) -> None:
+    """Queue addresses. The worker processes the addresses within a second of the commit."""
+    rows = [{"tenant_id": tenant_id, "mac": mac} for mac in macs]
+    if rows:
+        session.execute(insert(EndpointWork), rows)
+
+
+def list_tenants(session: Session) -> Sequence[UUID]:
+    """Return tenants with queued work. Needs the role admit_worker."""
+    return session.scalars(_TENANTS_SQL).all()
+
+
+def try_lock_queue(session: Session, *, tenant_id: TenantId) -> bool:
+    """Lock the tenant's queue until the transaction ends. Return False if another worker has the lock."""
+    return bool(session.scalar(select(func.pg_try_advisory_xact_lock(*_lock_key(tenant_id)))))
+
+
+def lock_queue(session: Session, *, tenant_id: TenantId) -> None:
+    """Wait for the lock of the tenant's queue, and hold the lock until the transaction ends."""
+    session.execute(select(func.pg_advisory_xact_lock(*_lock_key(tenant_id))))
+
+
+def _lock_key(tenant_id: TenantId) -> tuple[Function[int], Function[int]]:
+    return func.hashtext("endpoint_work"), func.hashtext(str(tenant_id))
+
+
+def take_batch(session: Session, *, tenant_id: TenantId, limit: int) -> set[str]:
+    """Remove and return up to `limit` queued addresses, oldest first. Addresses that other transactions queue meanwhile
+    stay in the queue."""
+    places = session.scalars(_OLDEST_SQL, {"tenant": tenant_id, "limit": limit}).all()
+    if not places:
+        return set()
+    with force_ctid_scan(session):
+        return set(session.scalars(_TAKE_SQL, {"tenant": tenant_id, "places": places}))
+
 
 _log = logging.getLogger(__name__)
 
@@ -63,9 +111,9 @@ _UPDATE_SQL = text(
 def enrich_batch(session: Session, *, tenant_id: TenantId) -> int:
     """Process one batch of the tenant. Return the number of processed addresses; 0 if no address is queued or another
     worker has locked the queue."""
-    if not enrichment_queue.try_lock_queue(session, tenant_id=tenant_id):
+    if not try_lock_queue(session, tenant_id=tenant_id):
         return 0
-    macs = enrichment_queue.take_batch(session, tenant_id=tenant_id, limit=BATCH_SIZE)
+    macs = take_batch(session, tenant_id=tenant_id, limit=BATCH_SIZE)
     if macs:
         rules = _lock_rules(session, tenant_id)
         _discover(session, tenant_id, macs)

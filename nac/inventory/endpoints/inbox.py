@@ -8,7 +8,7 @@ from typing import Literal
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
-from nac.inventory.endpoints import enrichment_queue, repository
+from nac.inventory.endpoints import enrichment, repository
 from nac.inventory.endpoints.repository import ORDERS, EndpointCriteria, EndpointWithSighting
 from nac.inventory.endpoints.service import EndpointNotFound, require_not_random
 from nac.inventory.groups import ENDPOINT_GROUPS
@@ -62,7 +62,7 @@ def classify_endpoints(
     ENDPOINT_GROUPS.join(session, tenant_id=tenant_id, member_ids=member_ids, names=decision.groups)
     trial_limits.require_endpoint_limit(session, tenant_id=tenant_id)
     macs = [endpoint.mac for endpoint, _ in found]
-    enrichment_queue.enqueue(session, tenant_id=tenant_id, macs=macs)
+    enrichment.enqueue(session, tenant_id=tenant_id, macs=macs)
     if decision.action == "block":
         request_queue.queue_block_disconnects(session, tenant_id=tenant_id, macs=macs, asked_by=actor)
     audit.append(

@@ -1,16 +1,21 @@
 """Endpoints of a tenant: devices that a MAC address identifies. The groups of endpoints are in
-`nac.inventory.groups`."""
+`nac.inventory.groups`.
+
+Expiry of endpoints: deletes endpoints that nobody classified, and records expired approvals.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from sqlalchemy import CursorResult, delete, func, or_, select
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
 from nac.engine import ComparisonTrace
-from nac.inventory.endpoints import enrichment_queue, repository
+from nac.inventory.endpoints import enrichment, repository
+from nac.inventory.endpoints.enrichment import IS_RANDOM_ENDPOINT, delete_sightings
 from nac.inventory.endpoints.repository import ORDERS as ORDERS
 from nac.inventory.endpoints.repository import EndpointCriteria, EndpointView, EndpointWithSighting
 from nac.inventory.endpoints.rule_conditions import compile_rule, explain_membership
@@ -18,13 +23,14 @@ from nac.inventory.groups import ENDPOINT_GROUPS
 from nac.inventory.holder_certificates import require_no_good_certificates
 from nac.inventory.profiling.classifier import load_packaged_profiles
 from nac.kit.advice import Advice, NextStep
+from nac.kit.clock import utc_now
 from nac.kit.db.queries import BoundedPage
 from nac.kit.db.sort_orders import PageSpan
 from nac.kit.errors import AlreadyExists, InvalidInput, NotFound
 from nac.kit.ids import TenantId
 from nac.kit.mac import display_mac, is_random_mac
 from nac.kit.validation import require_future, require_mac, require_name
-from nac.models import Endpoint, EndpointEvidence
+from nac.models import Endpoint, EndpointEvidence, EndpointSighting
 from nac.models.endpoint import EndpointStatus
 from nac.sessions.coa_requests import request_queue
 from nac.tenancy import trial_limits
@@ -111,7 +117,7 @@ def create_endpoint(
     trial_limits.require_endpoint_limit(session, tenant_id=tenant_id)
     groups = sorted(groups)
     ENDPOINT_GROUPS.assign(session, tenant_id=tenant_id, member_id=endpoint.id, names=groups)
-    enrichment_queue.enqueue(session, tenant_id=tenant_id, macs=[mac])
+    enrichment.enqueue(session, tenant_id=tenant_id, macs=[mac])
     after = {"name": endpoint.name, "groups": groups, "valid_until": valid_until and valid_until.isoformat()}
     _audit(session, actor, endpoint, "add", after=after)
     return endpoint
@@ -164,7 +170,7 @@ def update_endpoint(
     session.flush()
     if groups is not None:
         update_groups(session, actor=actor, tenant_id=tenant_id, mac=mac, groups=groups)
-    enrichment_queue.enqueue(session, tenant_id=tenant_id, macs=[endpoint.mac])
+    enrichment.enqueue(session, tenant_id=tenant_id, macs=[endpoint.mac])
     after = {column: _to_json_value(value) for column, value in changed.items()}
     if before != after:
         _audit(session, actor, endpoint, "set", before=before, after=after)
@@ -346,3 +352,50 @@ def _change_status(
         session.flush()
         _audit(session, actor, endpoint, verb, before={"status": before}, after={"status": to})
     return endpoint
+
+
+BATCH_SIZE = 1_000
+EXPIRE_AFTER = timedelta(days=30)
+# Most phones change their random address daily, or use another address in each network.
+RANDOM_EXPIRE_AFTER = timedelta(days=1)
+DISCOVERED_BATCH_SIZE = 5_000
+
+
+def record_expired_approvals(session: Session) -> int:
+    """Record a batch of expired approvals of all tenants, and return the size of the batch. Each approval is recorded
+    once.
+
+    Needs the role admit_worker and PlatformScope.
+    """
+    return session.scalar(select(func.note_expired_endpoints(BATCH_SIZE))) or 0
+
+
+def expire_discovered(session: Session, *, tenant_id: TenantId) -> int:
+    """Delete up to `DISCOVERED_BATCH_SIZE` discovered or ignored endpoints that were last seen too long ago.
+
+    Returns the number of deleted endpoints.
+    """
+    now = utc_now()
+    last_seen = func.coalesce(EndpointSighting.last_seen_at, Endpoint.first_seen_at, Endpoint.created_at)
+    stale = (
+        select(Endpoint.id, Endpoint.mac)
+        .outerjoin(
+            EndpointSighting,
+            (EndpointSighting.tenant_id == Endpoint.tenant_id) & (EndpointSighting.mac == Endpoint.mac),
+        )
+        .where(
+            Endpoint.tenant_id == tenant_id,
+            Endpoint.status.in_(("discovered", "ignored")),
+            or_(last_seen < now - EXPIRE_AFTER, IS_RANDOM_ENDPOINT & (last_seen < now - RANDOM_EXPIRE_AFTER)),
+        )
+        .limit(DISCOVERED_BATCH_SIZE)
+        .with_for_update(of=Endpoint, skip_locked=True)
+    )
+    found = session.execute(stale).all()
+    if not found:
+        return 0
+    ids = [endpoint_id for endpoint_id, _ in found]
+    deleted = session.execute(delete(Endpoint).where(Endpoint.tenant_id == tenant_id, Endpoint.id.in_(ids)))
+    assert isinstance(deleted, CursorResult)
+    delete_sightings(session, tenant_id=tenant_id, macs=[mac for _, mac in found])
+    return deleted.rowcount

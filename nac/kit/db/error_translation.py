@@ -1,13 +1,21 @@
-"""Translation of database driver errors into errors of nac.kit.errors."""
+"""Translation of database driver errors into errors of nac.kit.errors.
+
+Messages for violated constraints. A violation occurs if concurrent requests pass their checks and then conflict.
+
+Models declare the messages (`nac.kit.db.declarations`). `nac.kit.db.error_translation.report_missing_at` overrides the
+field name in a message.
+"""
 
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from psycopg import errors as pg
+from sqlalchemy import Constraint, Index
 from sqlalchemy.exc import DBAPIError
 
-from nac.kit.db.constraints import find_plural, find_reference, list_unique_conflicts
+from nac.kit.db.base import Base
+from nac.kit.db.declarations import Reference, UniqueConflict, describe_table
 from nac.kit.db.timeouts import ServerSilent
 from nac.kit.errors import (
     AdmitError,
@@ -22,6 +30,31 @@ from nac.kit.errors import (
     ScopeViolation,
     TookTooLong,
 )
+
+
+def list_unique_conflicts() -> dict[str, UniqueConflict]:
+    """Return the messages of constraints that requests can violate, by the constraint's name."""
+    constraints: list[Constraint | Index] = []
+    for table in Base.metadata.tables.values():
+        constraints += [*table.constraints, *table.indexes]
+    return {str(each.name): each.info[UniqueConflict] for each in constraints if UniqueConflict in each.info}
+
+
+def find_reference(constraint: str) -> Reference | None:
+    """Return the words for the row that a foreign key refers to, or None."""
+    for table in Base.metadata.tables.values():
+        for key in table.foreign_key_constraints:
+            if key.name == constraint:
+                own: Reference | None = key.info.get(Reference) or key.elements[0].info.get(Reference)
+                return own or describe_table(key.referred_table).reference
+    return None
+
+
+def find_plural(table: str) -> str:
+    """Return the plural noun for the rows of a table, for messages."""
+    model = Base.metadata.tables.get(table)
+    return (model is not None and describe_table(model).plural) or table.replace("_", " ")
+
 
 _log = logging.getLogger(__name__)
 _RELOAD_REMEDY = "Reload the object and try again."

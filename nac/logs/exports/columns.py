@@ -9,7 +9,7 @@ from psycopg import sql
 from sqlalchemy import ARRAY, BigInteger, Boolean, Column, DateTime, Integer, Table, Text, Uuid
 from sqlalchemy.dialects.postgresql import JSON
 
-from nac.kit.db.types import HostAddress, Mac
+from nac.kit.db.base import HostAddress, Mac
 from nac.kit.ids import TenantId
 from nac.logs.log_tables import LogName
 from nac.models import USAGE_HOURS, AccountingLog, AuthLog, EndedSession

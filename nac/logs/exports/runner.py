@@ -19,7 +19,7 @@ from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, TenantScope, driver_connection, session_scope
 from nac.kit.errors import Unavailable
 from nac.kit.ids import TenantId
-from nac.logs.exports import export_folder, repository, standing_exports
+from nac.logs.exports import export_folder, service, standing_exports
 from nac.logs.exports.columns import LOG_SOURCES, ExportRange
 from nac.logs.exports.export_folder import ExportFolder
 from nac.logs.exports.file_writer import FILE_SUFFIXES, WrittenFile, write_rows
@@ -103,7 +103,7 @@ class _ExportRun:
     def run(self) -> None:
         deadline = time.monotonic() + self._limits.seconds
         with self._scope() as session:
-            job = repository.lock_job(session, self._tenant_id, self._job_id)
+            job = service.lock_job(session, self._tenant_id, self._job_id)
             if job is None or job.state not in ("queued", "running") or job.due_at > utc_now():
                 raise _JobLost
             job.state, job.due_at, job.started_at = "running", utc_now() + LEASE, job.started_at or utc_now()
@@ -140,7 +140,7 @@ class _ExportRun:
                 look=self._renew,
             )
         with self._scope() as session:
-            locked = repository.lock_job(session, self._tenant_id, self._job_id)
+            locked = service.lock_job(session, self._tenant_id, self._job_id)
             if locked is None or locked.state != "running" or locked.done_until != job.done_until:
                 if written is not None:
                     written.path.unlink(missing_ok=True)
@@ -153,7 +153,7 @@ class _ExportRun:
 
     def _require_quota(self, session: Session, job: ExportJob) -> None:
         most = self._limits.tenant_max_bytes
-        if most and not job.standing and repository.sum_kept(session, self._tenant_id).bytes >= most:
+        if most and not job.standing and service.sum_kept(session, self._tenant_id).bytes >= most:
             raise _QuotaExceeded(f"The tenant's exports have reached the maximum of {most} bytes. Delete an export.")
 
     def _rewind(self, job: ExportJob, broken: int) -> None:
@@ -185,7 +185,7 @@ class _ExportRun:
 
     def _change(self, job: ExportJob, **values: object) -> None:
         with self._scope() as session:
-            locked = repository.lock_job(session, self._tenant_id, self._job_id)
+            locked = service.lock_job(session, self._tenant_id, self._job_id)
             if locked is None or locked.state != "running" or locked.done_until != job.done_until:
                 raise _JobLost
             for name, value in values.items():
@@ -193,7 +193,7 @@ class _ExportRun:
 
     def fail(self, message: str, *, for_good: bool = False) -> None:
         with self._scope() as session:
-            job = repository.lock_job(session, self._tenant_id, self._job_id)
+            job = service.lock_job(session, self._tenant_id, self._job_id)
             if job is None or job.state != "running":
                 return
             job.error = message[:500]
@@ -290,7 +290,7 @@ def prune_exports(folder: ExportFolder, *, kept: timedelta, now: datetime, engin
             continue
         for job_id in folder.jobs(tenant_id):
             with session_scope(TenantScope(tenant_id), engine=engine) as session:
-                job = repository.lock_job(session, tenant_id, job_id)
+                job = service.lock_job(session, tenant_id, job_id)
                 if job is not None and (job.state in ("queued", "running") or not _is_expired(job, now - kept)):
                     continue
                 if job is not None and job.state == "done":

@@ -1,22 +1,79 @@
 """Service for exports of logs to files. The worker writes the files, and records the progress in the job's row."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
 from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
 from nac.kit.db import lock_quota
-from nac.kit.db.sort_orders import PageSpan
+from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.errors import Conflict, InvalidInput, MistakeCollector, NotFound
 from nac.kit.ids import TenantId
-from nac.logs.exports import repository
-from nac.logs.exports.repository import ORDERS as ORDERS
 from nac.logs.log_tables import EXPORTED_LOGS
-from nac.models import ExportJob
+from nac.models import ExportJob, RetentionSetting
 from nac.models.export import EXPORT_FORMATS, EXPORT_STATES
+
+ORDERS = SortOrders({"id": (ExportJob.id,)}, default="-id")
+# Actor of required exports, which retention starts before it deletes rows.
+RETENTION_ACTOR = "system:retention"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptExports:
+    """Number and size of exports that have files, or will have files."""
+
+    jobs: int
+    bytes: int
+
+
+def list_page(session: Session, tenant_id: TenantId, *, states: Sequence[str], span: PageSpan) -> Sequence[ExportJob]:
+    query = span.of(select(ExportJob).where(ExportJob.tenant_id == tenant_id))
+    if states:
+        query = query.where(ExportJob.state.in_(states))
+    return session.scalars(query).all()
+
+
+def get(session: Session, tenant_id: TenantId, job_id: int) -> ExportJob | None:
+    query = select(ExportJob).where(ExportJob.tenant_id == tenant_id, ExportJob.id == job_id)
+    return session.scalar(query.execution_options(populate_existing=True))
+
+
+def lock_job(session: Session, tenant_id: TenantId, job_id: int) -> ExportJob | None:
+    query = select(ExportJob).where(ExportJob.tenant_id == tenant_id, ExportJob.id == job_id)
+    return session.scalar(query.with_for_update().execution_options(populate_existing=True))
+
+
+def count_waiting(session: Session, tenant_id: TenantId) -> int:
+    """Count the tenant's pending exports that users started."""
+    query = select(func.count()).where(
+        ExportJob.tenant_id == tenant_id, ExportJob.state.in_(("queued", "running")), ~ExportJob.standing
+    )
+    return session.scalars(query).one()
+
+
+def sum_kept(session: Session, tenant_id: TenantId) -> KeptExports:
+    """Return number and size of the tenant's exports that users started."""
+    query = select(func.count(), func.coalesce(func.sum(ExportJob.bytes), 0)).where(
+        ExportJob.tenant_id == tenant_id,
+        ExportJob.state.in_(("queued", "running", "done", "failed")),
+        ExportJob.asked_by != RETENTION_ACTOR,
+    )
+    jobs, size = session.execute(query).one()
+    return KeptExports(jobs, int(size))
+
+
+def has_export_order(session: Session, tenant_id: TenantId, log: str) -> bool:
+    """Return whether the tenant requires an export of the log before retention deletes rows."""
+    query = select(RetentionSetting.export_format).where(
+        RetentionSetting.tenant_id == tenant_id, RetentionSetting.log == log
+    )
+    return session.scalar(query) is not None
+
 
 MAX_DAYS = 3_660
 # Maximum pending exports, and maximum exports with files, per tenant. Required exports do not count.
@@ -67,12 +124,12 @@ def start_export(
             )
     mistakes.refuse()
     lock_quota(session, "exports", tenant_id)
-    if repository.count_waiting(session, tenant_id) >= MAX_WAITING:
+    if count_waiting(session, tenant_id) >= MAX_WAITING:
         raise Conflict(
             f"The tenant already has {MAX_WAITING} pending exports, the maximum.",
             remedy="Wait until an export ends, or cancel an export.",
         )
-    kept = repository.sum_kept(session, tenant_id)
+    kept = sum_kept(session, tenant_id)
     if kept.jobs >= MAX_KEPT:
         raise Conflict(f"The tenant already has files of {MAX_KEPT} exports, the maximum.", remedy=MAKE_ROOM_REMEDY)
     if most_bytes and kept.bytes >= most_bytes:
@@ -105,12 +162,12 @@ def list_exports(
     """List exports, newest first by default; `states` filters by state."""
     for state in states:
         _require_one_of(state, EXPORT_STATES, "state")
-    return repository.list_page(session, tenant_id, states=states, span=span or ORDERS.first())
+    return list_page(session, tenant_id, states=states, span=span or ORDERS.first())
 
 
 def require_export(session: Session, *, tenant_id: TenantId, job_id: int, lock: bool = False) -> ExportJob:
     """Return the export `job_id`. Raises ExportNotFound."""
-    job = (repository.lock_job if lock else repository.get)(session, tenant_id, job_id)
+    job = (lock_job if lock else get)(session, tenant_id, job_id)
     if job is None:
         raise ExportNotFound(f"Export {job_id} does not exist.", place="export", remedy=_LIST_REMEDY)
     return job
@@ -123,7 +180,7 @@ def cancel_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: 
     deletes rows.
     """
     job = require_export(session, tenant_id=tenant_id, job_id=job_id, lock=True)
-    if job.standing and repository.has_export_order(session, tenant_id, job.log):
+    if job.standing and has_export_order(session, tenant_id, job.log):
         raise Conflict(
             f"Retention needs export {job_id} before the deletion of the exported day.",
             place="export",
@@ -147,7 +204,7 @@ def delete_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: 
     job = require_export(session, tenant_id=tenant_id, job_id=job_id, lock=True)
     if job.state not in ("done", "failed"):
         raise Conflict(f"Export {job_id} is {job.state} and has no files to delete.", place="export")
-    if job.asked_by == repository.RETENTION_ACTOR:
+    if job.asked_by == RETENTION_ACTOR:
         raise Conflict(
             f"Export {job_id} is required: the files can be the only copy of rows that retention deletes.",
             place="export",

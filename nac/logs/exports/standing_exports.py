@@ -27,7 +27,7 @@ from nac.kit.ids import TenantId
 from nac.logs.exports import export_folder
 from nac.logs.exports.columns import LOG_SOURCES
 from nac.logs.exports.export_folder import ExportFolder
-from nac.logs.exports.repository import RETENTION_ACTOR
+from nac.logs.exports.service import RETENTION_ACTOR
 from nac.logs.log_tables import LogName
 from nac.models import ExportJob, LogSize
 

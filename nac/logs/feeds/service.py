@@ -14,30 +14,58 @@ from sqlalchemy.orm import Session
 from nac.core.audit.service import AuditRecorder
 from nac.kit.advice import Advice
 from nac.kit.db.sort_orders import PageSpan
-from nac.kit.errors import MistakeCollector
+from nac.kit.errors import AlreadyExists, Conflict, InvalidInput, MistakeCollector, NotFound, Unavailable
 from nac.kit.ids import TenantId
 from nac.kit.outbound.reach import OutboundReach
 from nac.kit.secrets import Sealer
 from nac.kit.validation import is_https_address, require_slug
 from nac.logs.events.event_values import EventTenant
 from nac.logs.events.feed import build_feed_tested
-from nac.logs.feeds import repository, sealed_settings
+from nac.logs.feeds import repository
 from nac.logs.feeds.delivery import build_reach, build_sender
-from nac.logs.feeds.errors import FeedExists, FeedNotFound, FeedUnreachable, InvalidFeed, ReplayUnderWay, TooManyFeeds
 from nac.logs.feeds.event_sources import list_source_names
+from nac.logs.feeds.progress import SendFailed
 from nac.logs.feeds.repository import FeedBacklog
-from nac.logs.feeds.sealed_settings import seal_context
-from nac.logs.feeds.sender import SendFailed
 from nac.logs.feeds.settings import (
     AnyFeedSettings,
     SyslogSettings,
     WebhookSettings,
     find_mistakes,
     get_host,
+    open_settings,
     parse_settings,
+    seal_context,
+    shorten_url,
+    store_settings,
+    visible_settings,
 )
 from nac.logs.feeds.webhook_sender import generate_secret
 from nac.models import Feed, FeedMark
+
+
+class InvalidFeed(InvalidInput):
+    """The settings of the feed are not valid."""
+
+
+class FeedNotFound(NotFound):
+    """The feed does not exist."""
+
+
+class FeedExists(AlreadyExists):
+    """A feed with this name already exists."""
+
+
+class TooManyFeeds(Conflict):
+    """The tenant has reached the maximum number of feeds."""
+
+
+class FeedUnreachable(Unavailable):
+    """The feed's destination did not receive the events."""
+
+
+class ReplayUnderWay(Conflict):
+    """A replay of the feed is already running."""
+
 
 MAX_FEEDS = 20
 MAX_REPLAY_DAYS = 400
@@ -93,7 +121,7 @@ def create_feed(
         sources=list_source_names(settings.kinds, settings.outcomes),
         secret_sealed=sealer.seal(kept.encode(), seal_context(tenant_id, feed_id)) if kept else None,
     )
-    sealed_settings.store_settings(feed, settings, sealer)
+    store_settings(feed, settings, sealer)
     session.add(feed)
     session.flush()
     _record(session, actor, feed, "add", after=_audit_values(feed))
@@ -103,7 +131,7 @@ def create_feed(
 def require_valid_feed(feed: Feed, sealer: Sealer) -> None:
     """Check a feed from a tenant file. Raises InvalidFeed or SeveralMistakes."""
     try:
-        settings = sealed_settings.open_settings(feed, sealer)
+        settings = open_settings(feed, sealer)
     except (KeyError, ValueError) as exc:
         raise InvalidFeed(f"{exc}.", place="settings", remedy="For the settings, see docs/how-to/feeds.md.") from exc
     mistakes = MistakeCollector()
@@ -140,7 +168,7 @@ def _require_reach(settings: AnyFeedSettings, reach: OutboundReach, tenant_id: T
 
 def _audit_values(feed: Feed) -> dict[str, object]:
     """Return the feed's values for the audit log."""
-    return {"kind": feed.kind, **sealed_settings.visible_settings(feed)}
+    return {"kind": feed.kind, **visible_settings(feed)}
 
 
 def update_feed(
@@ -167,17 +195,13 @@ def update_feed(
             remedy="Name at least one setting. `feed show` lists the settings.",
         )
     feed = require_feed(session, tenant_id=tenant_id, slug=slug, lock=True)
-    before = sealed_settings.open_settings(feed, sealer)
+    before = open_settings(feed, sealer)
     settings, mistakes = _apply_changes(before, changes, reset), MistakeCollector()
     _collect_mistakes(mistakes, settings, _open_client_key(feed, sealer))
     if isinstance(settings, WebhookSettings) and isinstance(before, WebhookSettings):
         # Invalid URLs were reported above.
         known = is_https_address(settings.url)
-        moves = (
-            known
-            and sealed_settings.shorten_url(settings.url).split("/")[:3]
-            != sealed_settings.shorten_url(before.url).split("/")[:3]
-        )
+        moves = known and shorten_url(settings.url).split("/")[:3] != shorten_url(before.url).split("/")[:3]
         if moves and settings.headers and "headers" not in changes:
             with mistakes.noted():
                 raise InvalidFeed(
@@ -191,7 +215,7 @@ def update_feed(
     if (get_host(settings), settings.networks) != (get_host(before), before.networks):
         _require_reach(settings, reach, tenant_id)
     audited = _audit_values(feed)
-    sealed_settings.store_settings(feed, settings, sealer)
+    store_settings(feed, settings, sealer)
     feed.sources = list_source_names(settings.kinds, settings.outcomes)
     feed.attempts, feed.next_attempt_at = 0, now
     session.flush()
@@ -377,7 +401,7 @@ def update_client_certificate(
     mistakes = MistakeCollector()
     _collect_mistakes(mistakes, settings, key)
     mistakes.refuse()
-    sealed_settings.store_settings(feed, settings, sealer)
+    store_settings(feed, settings, sealer)
     feed.secret_sealed = sealer.seal(key.encode(), seal_context(tenant_id, feed.id))
     session.flush()
     _record(session, actor, feed, "rotate-secret")

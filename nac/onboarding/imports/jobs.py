@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from sqlalchemy.orm import Session
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.jobs import service as jobs
 from nac.core.jobs.runner import JobHandler, JobRun, SingleTransactionHandler
 from nac.inventory.endpoints import bulk as endpoints

@@ -16,7 +16,7 @@ from nac.certificates.repository import get_newest_server
 from nac.certificates.signing import SigningContext
 from nac.kit.ids import TenantId
 from nac.models import Certificate
-from nac.onboarding.self_tests import repository
+from nac.onboarding.self_tests import service
 from nac.onboarding.self_tests.supplicant import DeviceIdentity
 from pki.issuance import Issuer, issue, issue_root
 from pki.keys import generate_key
@@ -72,7 +72,7 @@ def revoke_leftovers(session: Session, *, actor: str, tenant_id: TenantId, runs:
     names = [certificate_name(run, kind) for run in runs for kind in (GOOD, REVOKED)]
     which = Certificate.common_name.in_(names)
     intents.abandon_intents(session, actor=actor, tenant_id=tenant_id, which=which, now=now)
-    for serial in repository.list_valid_certificates(session, tenant_id, names):
+    for serial in service.list_valid_certificates(session, tenant_id, names):
         certificates.revoke_certificate(
             session, actor=actor, tenant_id=tenant_id, serial=serial.hex(), reason="cessationOfOperation", now=now
         )

@@ -23,7 +23,7 @@ from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.errors import AdmitError, DatabaseUnavailable, NotLiveYet
 from nac.kit.ids import TenantId
 from nac.models import AuthLog, Tenant
-from nac.onboarding.self_tests import identities, repository
+from nac.onboarding.self_tests import identities, service
 from nac.onboarding.self_tests.actions import RadiusTarget
 from nac.onboarding.self_tests.board import BoardRow, compare_reply
 from nac.onboarding.self_tests.plan import SelfTestCheck, SelfTestPlan
@@ -55,7 +55,7 @@ class SelfTestPlatform:
 def run_waiting(platform: SelfTestPlatform, *, engine: Engine | None = None) -> int:
     """Run waiting self-tests. Returns how many self-tests ran."""
     with session_scope(PlatformScope(), engine=engine) as session:
-        waiting = repository.list_waiting(session, most=_MAX_PARALLEL)
+        waiting = service.list_waiting(session, most=_MAX_PARALLEL)
     with ThreadPoolExecutor(_MAX_PARALLEL) as pool:
         list(pool.map(lambda each: run_one(platform, *each, engine=engine), waiting))
     return len(waiting)
@@ -97,7 +97,7 @@ def _take_attempt(tenant_id: TenantId, test_id: UUID, engine: Engine | None) -> 
     """Lease the test. Returns the number of the attempt; 0 if the test is not due."""
     now = utc_now()
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
-        row = repository.get(session, tenant_id, test_id, lock=True)
+        row = service.get(session, tenant_id, test_id, lock=True)
         if row is None or row.state not in ("queued", "running") or row.due_at > now:
             return 0
         row.attempts += 1
@@ -109,7 +109,7 @@ def _finish(
     tenant_id: TenantId, test_id: UUID, attempt: int, rows: list[BoardRow], error: str, engine: Engine | None
 ) -> None:
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
-        row = repository.get(session, tenant_id, test_id, lock=True)
+        row = service.get(session, tenant_id, test_id, lock=True)
         # If the lease has expired, another worker may already run the test.
         if row is None or row.state != "running" or row.attempts != attempt:
             return
@@ -221,7 +221,7 @@ class _SelfTestRun:
         deadline = time.monotonic() + _LOGGED_SECONDS
         while True:
             with self._scope() as session:
-                found = repository.list_decisions(session, self._tenant_id, self._name, self._began)
+                found = service.list_decisions(session, self._tenant_id, self._name, self._began)
             if found.keys() >= set(marks) or time.monotonic() > deadline:
                 return found
             time.sleep(_POLL_SECONDS)

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.audit import service as audit
 from nac.core.jobs import service as jobs
 from nac.core.jobs.runner import JobContinuation, JobRun, MultiTransactionHandler
@@ -25,9 +25,13 @@ from nac.kit.sealing import Seal
 from nac.models import Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion, Tenant
 from nac.onboarding.templates import repository
 from nac.onboarding.templates.document import list_parts, read_template, site_names_by_slug
-from nac.onboarding.templates.part_permissions import HeldPermissions, permissions_for, require_permissions_at
-from nac.onboarding.templates.parts import apply_parts, read_parts
-from nac.onboarding.templates.reject_rates import DeviceCounts, has_share_moved, is_conclusive
+from nac.onboarding.templates.parts import (
+    HeldPermissions,
+    apply_parts,
+    permissions_for,
+    read_parts,
+    require_permissions_at,
+)
 from nac.onboarding.templates.service import exclude_overrides, require_template, require_version
 from nac.tenancy.tenants import service as tenants
 
@@ -446,19 +450,16 @@ def _describe_inconclusive_tenants(rollout: Rollout, rows: Sequence[Any]) -> str
         tenant.slug
         for row, tenant in rows
         if row.state == "applied"
-        and not is_conclusive(
-            DeviceCounts(row.rejected_before or 0, row.devices_before or 0),
-            DeviceCounts(row.rejected_since or 0, row.devices_since or 0),
+        and not repository.is_conclusive(
+            repository.DeviceCounts(row.rejected_before or 0, row.devices_before or 0),
+            repository.DeviceCounts(row.rejected_since or 0, row.devices_since or 0),
             most=rollout.most_moved,
         )
     ]
     if not few:
         return ""
-    more = f" and {len(few) - _MAX_NAMED} others" if len(few) > _MAX_NAMED else ""
-    return (
-        f"Too few devices were active to detect a change at {', '.join(few[:_MAX_NAMED])}{more}. Check these"
-        " tenants manually."
-    )
+    names = ", ".join(few[:_MAX_NAMED]) + (f" and {len(few) - _MAX_NAMED} others" if len(few) > _MAX_NAMED else "")
+    return f"Too few devices were active to detect a change at {names}. Check these tenants manually."
 
 
 def _stop_for_moved_tenant(session: Session, rollout: Rollout, row: RolloutTenant, tenant: Tenant) -> None:
@@ -483,12 +484,12 @@ def _stop_for_moved_tenant(session: Session, rollout: Rollout, row: RolloutTenan
 def _has_tenant_moved(session: Session, rollout: Rollout, row: RolloutTenant) -> bool:
     """Return whether the share of rejections changed too much while the tenant's stage was watched."""
     assert row.applied_at is not None
-    until = min(utc_now(), row.applied_at + timedelta(minutes=rollout.stages[row.stage]))
+    end = min(utc_now(), row.applied_at + timedelta(minutes=rollout.stages[row.stage]))
     enter_tenant(session, row.tenant_id)
-    since = repository.count_devices(session, row.tenant_id, row.applied_at, until)
+    since = repository.count_devices(session, row.tenant_id, row.applied_at, end)
     row.rejected_since, row.devices_since = since
-    before = DeviceCounts(row.rejected_before or 0, row.devices_before or 0)
-    return has_share_moved(before, since, most=rollout.most_moved)
+    before = repository.DeviceCounts(row.rejected_before or 0, row.devices_before or 0)
+    return repository.has_share_moved(before, since, most=rollout.most_moved)
 
 
 def _build_result(rollout: Rollout, rows: Sequence[Any]) -> dict[str, Any]:

@@ -16,12 +16,12 @@ from nac.kit.validation import require_name, require_slug
 from nac.models import Template, TemplateTenant, TemplateVersion, Tenant
 from nac.onboarding.templates import repository
 from nac.onboarding.templates.document import PART_PATTERN, list_parts, parse_template, read_template
-from nac.onboarding.templates.part_permissions import (
+from nac.onboarding.templates.parts import (
     HeldPermissions,
+    read_parts,
     require_permissions_at,
     require_read_permissions_at,
 )
-from nac.onboarding.templates.parts import read_parts
 from nac.onboarding.templates.repository import FOLLOWER_ORDERS
 from nac.tenancy.tenants import service as tenants
 from nac.tenancy.tenants.service import TenantNotFound

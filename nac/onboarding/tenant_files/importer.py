@@ -31,8 +31,8 @@ from nac.models import Tenant
 from nac.onboarding.tenant_files import tables
 from nac.onboarding.tenant_files.content_checks import check_contents, check_row
 from nac.onboarding.tenant_files.reader import TableRow, TenantFile, TenantFileRefused
+from nac.tenancy import msps
 from nac.tenancy.cells import service as cells
-from nac.tenancy.msps import service as msps
 from nac.tenancy.tenants import repository
 from pki.errors import PkiError
 from pki.keys import is_same_public_key, load_key

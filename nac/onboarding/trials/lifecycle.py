@@ -20,7 +20,7 @@ from nac.models import Tenant, Trial
 from nac.onboarding.trials import repository
 from nac.onboarding.trials.provisioning import LEASE, MAX_ATTEMPTS, provision_trial
 from nac.onboarding.trials.service import ACTOR, SIGN_UP_RETENTION, SignUpContext, require_trial
-from nac.tenancy.msps import service as msps
+from nac.tenancy import msps
 from nac.tenancy.tenants import service as tenants
 
 _log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from nac.certificates import repository as certificates
 from nac.certificates import server_renewal
 from nac.certificates.authorities import create_tenant_authorities
 from nac.certificates.signing import SigningContext
-from nac.core.access.owners import Owner
+from nac.core.access.grants import Owner
 from nac.core.mail import service as mail
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, TenantScope, enter_tenant, session_scope
@@ -29,9 +29,8 @@ from nac.onboarding.provisioning import assign_standard_policy
 from nac.onboarding.self_tests import service as self_tests
 from nac.onboarding.trials import repository
 from nac.onboarding.trials.service import ACTOR, SignUpContext
-from nac.tenancy import sites
+from nac.tenancy import msps, sites
 from nac.tenancy.cells import service as cells
-from nac.tenancy.msps import service as msps
 from nac.tenancy.tenants import service as tenants
 
 TRIAL_MSP_SLUG = "trials"

@@ -3,6 +3,10 @@
 Requires a session in PlatformScope. Responses do not reveal whether an address has an account. Users choose the
 password after they open the link. If people chose the password before, an attacker could sign up with another person's
 address and a password. The owner of the address would then confirm an account whose password the attacker knows.
+
+Domains of public mail providers.
+
+The limit of sign-ups per mail domain does not apply to these domains, because their users are unrelated.
 """
 
 import hashlib
@@ -31,8 +35,64 @@ from nac.kit.validation import MAX_MAILED_CHARACTERS, is_mailable_name, require_
 from nac.models import SignUp, Trial
 from nac.models.trial import TrialState
 from nac.onboarding.trials import repository
-from nac.onboarding.trials.mail_domains import PUBLIC_DOMAINS
 from nac.onboarding.trials.repository import ORDERS as ORDERS
+
+PUBLIC_DOMAINS = frozenset(
+    {
+        "126.com",
+        "163.com",
+        "aol.com",
+        "att.net",
+        "bluewin.ch",
+        "btinternet.com",
+        "comcast.net",
+        "fastmail.com",
+        "free.fr",
+        "freenet.de",
+        "gmail.com",
+        "gmx.at",
+        "gmx.ch",
+        "gmx.com",
+        "gmx.de",
+        "gmx.net",
+        "googlemail.com",
+        "hey.com",
+        "hotmail.co.uk",
+        "hotmail.com",
+        "hotmail.fr",
+        "icloud.com",
+        "laposte.net",
+        "libero.it",
+        "live.com",
+        "mac.com",
+        "mail.de",
+        "mail.ru",
+        "mailbox.org",
+        "me.com",
+        "msn.com",
+        "naver.com",
+        "orange.fr",
+        "outlook.com",
+        "outlook.de",
+        "outlook.fr",
+        "posteo.de",
+        "proton.me",
+        "protonmail.com",
+        "qq.com",
+        "t-online.de",
+        "tutanota.com",
+        "verizon.net",
+        "virgilio.it",
+        "wanadoo.fr",
+        "web.de",
+        "yahoo.co.uk",
+        "yahoo.com",
+        "yahoo.fr",
+        "yandex.com",
+        "zoho.com",
+    }
+)
+
 
 ACTOR = "system:trials"
 LINK_LIFETIME = timedelta(hours=24)

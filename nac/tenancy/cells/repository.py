@@ -4,7 +4,7 @@ from datetime import datetime
 from sqlalchemy import Text, cast, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from nac.kit.db.types import PgSnapshot, Xid8
+from nac.kit.db.base import PgSnapshot, Xid8
 from nac.kit.ids import CellId, TenantId
 from nac.models import Cell, Slot
 

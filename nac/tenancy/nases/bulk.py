@@ -29,7 +29,7 @@ from nac.kit.sealing import Seal
 from nac.kit.validation import require_not_reserved
 from nac.models import Nas
 from nac.tenancy import sites
-from nac.tenancy.nases import mab, repository, service
+from nac.tenancy.nases import mab, service
 from nac.tenancy.policy_references import list_referenced_names
 
 FLAGS = ("require_message_authenticator", "behind_nat", "signs_coa_answers", "mab_by_name")
@@ -85,7 +85,7 @@ def plan_nases(
     lines = list(lines)
     if not lines:
         return made
-    known = repository.lock_all(session, tenant_id)
+    known = service.lock_all(session, tenant_id)
     there = _ExistingNases(
         {key: nas for nas in known for key in _lookup_keys(nas.identifier, nas.address)},
         {site.slug: site.id for site in sites.list_sites(session, tenant_id=tenant_id)},

@@ -6,9 +6,11 @@ belong to the default site and use the tenant's secret.
 
 import ipaddress
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypedDict, Unpack
 from uuid import UUID, uuid4
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from nac.core.audit import service as audit
@@ -16,16 +18,77 @@ from nac.core.locking import lock_with_namesakes
 from nac.engine.vendors import vendor_name
 from nac.kit.advice import Advice
 from nac.kit.db import lock_row
-from nac.kit.db.sort_orders import PageSpan
+from nac.kit.db.queries import contains_text
+from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.errors import AlreadyExists, Conflict, InvalidInput, MistakeCollector, NotFound
 from nac.kit.ids import TenantId
 from nac.kit.sealing import Seal
 from nac.kit.validation import RADIUS_SECRET, parse_id, require_name, require_not_reserved, require_radius_text
-from nac.models import Nas
-from nac.tenancy.nases import mab, repository
-from nac.tenancy.nases.repository import ORDERS as ORDERS
-from nac.tenancy.nases.repository import NasFilter as NasFilter
+from nac.models import Nas, Site
+from nac.tenancy.nases import mab
 from nac.tenancy.policy_references import require_unreferenced
+
+ORDERS = SortOrders(
+    {
+        "name": (Nas.name, Nas.id),
+        "identifier": (Nas.identifier, Nas.id),
+        "address": (Nas.address, Nas.id),
+        "vendor": (Nas.vendor, Nas.id),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NasFilter:
+    """Filter of NASes. An empty field matches all NASes."""
+
+    # Slug of the site.
+    site: str = ""
+    vendor: str = ""
+    # Part of the name or identifier. Case is ignored.
+    text: str = ""
+    address: str = ""
+
+
+def list_all(session: Session, tenant_id: TenantId) -> Sequence[Nas]:
+    return session.scalars(select(Nas).where(Nas.tenant_id == tenant_id).order_by(Nas.name, Nas.id)).all()
+
+
+def get_by_identifier(session: Session, tenant_id: TenantId, identifier: str) -> Nas | None:
+    return session.scalar(select(Nas).where(Nas.tenant_id == tenant_id, Nas.identifier == identifier))
+
+
+def get_by_address(session: Session, tenant_id: TenantId, address: str) -> Nas | None:
+    return session.scalar(select(Nas).where(Nas.tenant_id == tenant_id, Nas.address == address))
+
+
+def find_by_name(session: Session, tenant_id: TenantId, name: str) -> Sequence[Nas]:
+    return session.scalars(select(Nas).where(Nas.tenant_id == tenant_id, Nas.name == name)).all()
+
+
+def get_by_id(session: Session, tenant_id: TenantId, nas_id: UUID) -> Nas | None:
+    return session.scalar(select(Nas).where(Nas.tenant_id == tenant_id, Nas.id == nas_id))
+
+
+def lock_all(session: Session, tenant_id: TenantId) -> Sequence[Nas]:
+    """Lock all NASes of the tenant in the order that nac.core.locking describes."""
+    query = select(Nas).where(Nas.tenant_id == tenant_id).order_by(Nas.id).with_for_update()
+    return session.scalars(query.execution_options(populate_existing=True)).all()
+
+
+def list_page(session: Session, tenant_id: TenantId, wanted: NasFilter, *, span: PageSpan) -> Sequence[Nas]:
+    query = span.of(select(Nas).where(Nas.tenant_id == tenant_id))
+    if wanted.site:
+        at = select(Site.id).where(Site.tenant_id == tenant_id, Site.slug == wanted.site).scalar_subquery()
+        query = query.where(Nas.site_id == at)
+    if wanted.vendor:
+        query = query.where(Nas.vendor == wanted.vendor)
+    if wanted.text:
+        query = query.where(contains_text(wanted.text, Nas.name, Nas.identifier))
+    if wanted.address:
+        query = query.where(Nas.address == wanted.address)
+    return session.scalars(query).all()
+
 
 _COLUMNS = tuple(column.key for column in Nas.__table__.columns)
 
@@ -221,7 +284,7 @@ def delete_nas(session: Session, *, actor: str, tenant_id: TenantId, reference: 
 
 
 def list_nases(session: Session, *, tenant_id: TenantId) -> Sequence[Nas]:
-    return repository.list_all(session, tenant_id)
+    return list_all(session, tenant_id)
 
 
 def parse_filter(*, site: str, vendor: str, text: str, address: str) -> NasFilter:
@@ -237,7 +300,7 @@ def parse_filter(*, site: str, vendor: str, text: str, address: str) -> NasFilte
 def list_nas_page(
     session: Session, *, tenant_id: TenantId, wanted: NasFilter, span: PageSpan | None = None
 ) -> Sequence[Nas]:
-    return repository.list_page(session, tenant_id, wanted, span=span or ORDERS.first())
+    return list_page(session, tenant_id, wanted, span=span or ORDERS.first())
 
 
 def require_nas(session: Session, *, tenant_id: TenantId, reference: str | UUID) -> Nas:
@@ -246,15 +309,15 @@ def require_nas(session: Session, *, tenant_id: TenantId, reference: str | UUID)
     Raises NasNotFound, or Conflict if several NASes have this name.
     """
     nas_id = reference if isinstance(reference, UUID) else parse_id(reference)
-    nas = repository.get_by_id(session, tenant_id, nas_id) if nas_id is not None else None
+    nas = get_by_id(session, tenant_id, nas_id) if nas_id is not None else None
     reference = str(reference)
     if nas is None:
-        nas = repository.get_by_identifier(session, tenant_id, reference)
+        nas = get_by_identifier(session, tenant_id, reference)
     if nas is None and (address := parse_host(reference)) is not None:
-        nas = repository.get_by_address(session, tenant_id, address)
+        nas = get_by_address(session, tenant_id, address)
     if nas is not None:
         return nas
-    named = repository.find_by_name(session, tenant_id, reference)
+    named = find_by_name(session, tenant_id, reference)
     if len(named) > 1:
         raise Conflict(
             f"{len(named)} NASes are named {reference!r}.", remedy="Refer to the NAS by its identifier or its address."
@@ -342,12 +405,12 @@ def _require_consistent(nas: Nas) -> None:
 
 
 def _require_unused(session: Session, nas: Nas) -> None:
-    with_identifier = nas.identifier and repository.get_by_identifier(session, nas.tenant_id, nas.identifier)
+    with_identifier = nas.identifier and get_by_identifier(session, nas.tenant_id, nas.identifier)
     if with_identifier and with_identifier.id != nas.id:
         raise AlreadyExists(
             f"NAS {with_identifier.name!r} already has the identifier {nas.identifier!r}.", place="identifier"
         )
-    with_address = nas.address and repository.get_by_address(session, nas.tenant_id, nas.address)
+    with_address = nas.address and get_by_address(session, nas.tenant_id, nas.address)
     if with_address and with_address.id != nas.id:
         raise AlreadyExists(f"NAS {with_address.name!r} already has the address {nas.address}.", place="address")
 

@@ -1,3 +1,10 @@
+"""Realms and NetBIOS domains that Admit removes from user names.
+
+`CORP\\anna` and `anna@corp.example` become `anna`. Admit removes only realms in the tenant's list. Admit keeps any
+other realm in the user name, and then finds no user with this name.
+"""
+
+import re
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
@@ -7,6 +14,7 @@ from sqlalchemy.orm import Session
 from nac.core.access.grants import TenantReach
 from nac.kit.db.queries import contains_text, in_array
 from nac.kit.db.sort_orders import PageSpan, SortOrders
+from nac.kit.errors import InvalidInput, MistakeCollector
 from nac.kit.ids import MspId, TenantId
 from nac.models import (
     Certificate,
@@ -134,3 +142,34 @@ def delete_tenant_rows(session: Session, tenant_id: TenantId) -> None:
     ):
         session.execute(delete(unreferenced).where(unreferenced.tenant_id == tenant_id))
     session.execute(delete(Tenant).where(Tenant.id == tenant_id))
+
+
+MAX_REALMS = 50
+# Characters that separate a realm from the name or from other realms are not allowed.
+_REALM = re.compile(r"[^\s\\@,]{1,253}")
+
+
+def parse_realms(realms: Sequence[str]) -> list[str]:
+    """Return the realms in lower case, without duplicates, in the original order.
+
+    Raises InvalidInput or SeveralMistakes.
+    """
+    if len(realms) > MAX_REALMS:
+        raise InvalidInput(
+            f"{len(realms)} realms exceed the limit.", place="realms", remedy=f"Use at most {MAX_REALMS} realms."
+        )
+    mistakes = MistakeCollector()
+    for realm in realms:
+        with mistakes.noted():
+            _require_realm(realm)
+    mistakes.refuse()
+    return list(dict.fromkeys(realm.casefold() for realm in realms))
+
+
+def _require_realm(realm: str) -> None:
+    if not _REALM.fullmatch(realm) or not realm.isprintable():
+        raise InvalidInput(
+            f"Invalid realm {realm[:40]!r}.",
+            place="realms",
+            remedy="Use a realm such as corp.example, or a NetBIOS domain such as CORP.",
+        )

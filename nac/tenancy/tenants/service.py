@@ -21,12 +21,11 @@ from nac.kit.permissions import PermissionLevel
 from nac.kit.validation import require_name, require_slug
 from nac.models import Tenant
 from nac.models.tenant import StatusFailureMode, TenantStatus
-from nac.tenancy import sites
+from nac.tenancy import msps, sites
 from nac.tenancy.cells import service as cells
-from nac.tenancy.msps import service as msps
 from nac.tenancy.tenants import repository
-from nac.tenancy.tenants.realms import parse_realms
 from nac.tenancy.tenants.repository import ORDERS as ORDERS
+from nac.tenancy.tenants.repository import parse_realms
 
 # Limit of days to replay, because the publication of a policy waits for the replay.
 MAX_REPLAY_DAYS = 90

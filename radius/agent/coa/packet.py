@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nac.engine.dictionary import Dictionary, encoding
+from nac.engine.dictionary import Dictionary, codec
 from nac.engine.vendors import Recipe, RecipeStep
 from nac.kit import radius_packet
 from nac.kit.radius_packet import (
@@ -79,7 +79,7 @@ def encode_request_attributes(
     named = [made for name in recipe.identify for made in _identifier_attributes(name, recipe, facts)]
     requested: list[tuple[str, str, int | None]] = [(name, value, None) for name, value in step.attributes]
     requested += changes if step.send == "coa" else ()
-    encoded = (encoding.encode_attribute(dictionary, name, value, tag) for name, value, tag in requested)
+    encoded = (codec.encode_attribute(dictionary, name, value, tag) for name, value, tag in requested)
     return b"".join((*named, *encoded))
 
 

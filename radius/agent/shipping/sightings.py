@@ -15,7 +15,7 @@ import psycopg
 
 from nac.cellformat.journal.records import AccountingRecord, AuthRecord
 from nac.cellformat.packet_values import Pairs, get_values
-from nac.inventory.endpoints.enrichment_queue import MAX_WAITING
+from nac.inventory.endpoints.enrichment import MAX_WAITING
 from nac.inventory.profiling.evidence import Evidence, filter_evidence_pairs, read_evidence
 from nac.kit.mac import called_station_ssid
 from radius.agent.accounting_parser import ParsedAccounting, shorten_key

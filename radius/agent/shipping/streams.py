@@ -1,6 +1,9 @@
-"""The two streams of the journal, and how each stream converts a batch of records into rows."""
+"""The two streams of the journal, and how each stream converts a batch of records into rows.
 
-from collections.abc import Callable
+Hits of each rule by policy version and UTC day. Hits are summed up for each batch, to write fewer rows.
+"""
+
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol
 
@@ -15,18 +18,17 @@ from nac.logs.events.document import Event
 from nac.logs.events.event_values import EventTenant
 from radius.agent import accounting_parser, copy_format
 from radius.agent.accounting_parser import ParsedAccounting, accounting_line, accounting_record, parse_accounting
-from radius.agent.copy_format import copy_rows
-from radius.agent.pools import leases, sessions
+from radius.agent.copy_format import copy_line, copy_rows
+from radius.agent.pools import leases
 from radius.agent.sessions import counts, merge, nas_restarts
 from radius.agent.sessions.batch import SessionBatch
 from radius.agent.sessions.counts import count_keys
 from radius.agent.sessions.ends import SessionIdentity
 from radius.agent.sessions.maintenance import SessionMaintenance
-from radius.agent.shipping import policy_hits, sightings
+from radius.agent.shipping import sightings
 from radius.agent.shipping.conversations import OpenConversations
 from radius.agent.shipping.external_certificates import ExternalCertificates
 from radius.agent.shipping.live_feed import EventFactory, LiveBatch, LiveFeed
-from radius.agent.shipping.policy_hits import HitCounts
 from radius.agent.shipping.sightings import (
     ACCOUNTING_QUIET_MICROSECONDS,
     QUIET_MICROSECONDS,
@@ -36,6 +38,53 @@ from radius.agent.shipping.sightings import (
     SignatureSightings,
     get_nas_identifier,
 )
+
+_DAY_MICROSECONDS = 86_400_000_000
+
+# Tenant id, policy id, version, rule ("" for the fallback), days since 1970-01-01.
+HitKey = tuple[str, str, int, str, int]
+
+
+class HitCounts:
+    def __init__(self) -> None:
+        # Number of decisions, and time of the last decision in epoch microseconds.
+        self._counted: dict[HitKey, tuple[int, int]] = {}
+
+    def add(self, record: AuthRecord) -> None:
+        # Without a policy id, no policy decided: invalid credentials, no site, or no published policy.
+        if record.policy_id:
+            key = (
+                record.tenant_id,
+                record.policy_id,
+                record.policy_version,
+                record.rule_id,
+                record.at // _DAY_MICROSECONDS,
+            )
+            count, last = self._counted.get(key, (0, 0))
+            self._counted[key] = (count + 1, max(last, record.at))
+
+    def lines(self) -> Iterable[str]:
+        for (tenant, policy, version, rule, day), (count, last) in self._counted.items():
+            yield copy_line(tenant, policy, str(version), rule, str(day), str(count), str(last))
+
+
+HITS_TABLE = """
+CREATE TEMPORARY TABLE shipped_hits (
+    tenant_id uuid, policy_id uuid, version int, rule_id text, day int, hits bigint, last_at bigint
+) ON COMMIT DELETE ROWS
+"""
+HITS_COPY = "COPY shipped_hits FROM STDIN (NULL '')"
+# In the order of keys, so that two cells of one tenant do not deadlock.
+HITS_MERGE = """
+INSERT INTO policy_hits AS known (tenant_id, policy_id, version, rule_id, day, hits, last_at)
+SELECT tenant_id, policy_id, version, coalesce(rule_id, ''), date '1970-01-01' + day, hits,
+    to_timestamp(last_at::float8 / 1e6)
+FROM shipped_hits
+ORDER BY tenant_id, policy_id, version, rule_id, day
+ON CONFLICT (tenant_id, policy_id, version, rule_id, day) DO UPDATE SET
+    hits = known.hits + excluded.hits, last_at = greatest(known.last_at, excluded.last_at)
+"""
+
 
 _decode = msgspec.msgpack.Decoder(AnyRecord).decode
 _encode = msgspec.msgpack.Encoder().encode
@@ -103,7 +152,7 @@ class AuthStream(_LiveStream):
         copy_format.AUTH_TABLE,
         sightings.SIGHTINGS_TABLE,
         sightings.EVIDENCE_TABLE,
-        policy_hits.HITS_TABLE,
+        HITS_TABLE,
         sightings.SECRETS_TABLE,
         sightings.SIGNATURES_TABLE,
     )
@@ -205,8 +254,8 @@ class AuthBatch:
         ):
             cursor.execute(copy_format.AUTH_INSERT, (cell_id,))
         write_sightings(cursor, self.sightings)
-        if copy_rows(cursor, policy_hits.HITS_COPY, self._hits.lines()):
-            cursor.execute(policy_hits.HITS_MERGE)
+        if copy_rows(cursor, HITS_COPY, self._hits.lines()):
+            cursor.execute(HITS_MERGE)
         self._external.write(cursor)
         self._secrets.write(cursor)
         self._signatures.write(cursor)
@@ -330,7 +379,7 @@ class AccountingBatch:
             self.keeping = replace(self.keeping, ending=True)
         merged = merge.merge_sessions(cursor, self._sessions)
         merge.end_refused_sessions(cursor, merged.begun)
-        sessions.reclaim_addresses(cursor, cell_id, self._sessions.list_ongoing(), now=self._now)
+        leases.reclaim_addresses(cursor, cell_id, self._sessions.list_ongoing(), now=self._now)
         write_sightings(cursor, self.sightings)
         self._secrets.write(cursor)
         ended: list[SessionIdentity] = merged.superseded

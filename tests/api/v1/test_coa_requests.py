@@ -1,4 +1,4 @@
-"""CoA requests and re-evaluation of sessions in the API."""
+"""CoA requests and re-evaluation of sessions."""
 
 import httpx
 import pytest
@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from nac.kit.clock import utc_now
 from nac.kit.ids import TenantId
 from nac.models import CoaRequest, RadiusSession, Redecision
+from tests.api.v1.responses import refusal, walk
 from tests.factories.rows import make_row
 
 TENANT = "/v1/tenants/alpha"
@@ -29,9 +30,7 @@ def test_requests_are_created_listed_cancelled_and_retried(api: httpx.Client, ow
     asked = api.post(REQUESTS, json={"kind": "disconnect", "nas": "switch-1"})
     assert asked.status_code == 202, asked.text
     first, second = sorted(each["id"] for each in asked.json()["items"])
-    page = api.get(REQUESTS, params={"limit": 1}).json()
-    rest = api.get(REQUESTS, params={"limit": 1, "after": page["next"]}).json()
-    assert [page["items"][0]["id"], rest["items"][0]["id"], rest["next"]] == [second, first, None]
+    assert [each["id"] for each in walk(api, REQUESTS, limit=1)] == [second, first]
     assert api.post(f"{REQUESTS}/{first}/retry").json()["code"] == "conflict"
     assert api.post(f"{REQUESTS}/{first}/cancel").json()["state"] == "withdrawn"
     with Session(owner_engine) as session, session.begin():
@@ -50,22 +49,8 @@ def test_requests_are_created_listed_cancelled_and_retried(api: httpx.Client, ow
     ):
         assert [each["id"] for each in api.get(REQUESTS, params=wanted).json()["items"]] == found, wanted
     assert api.get(REQUESTS, params={"reason": "perhaps"}).status_code == 422
+    assert refusal(api.post(REQUESTS, json={"kind": "bounce", "user": "nobody"})) == (409, "no-live-session")
     assert api.get(f"{REQUESTS}/{2**62}").json()["code"] == "coa-request-not-found"
-
-
-@pytest.mark.usefixtures("live")
-def test_empty_or_ambiguous_request_is_rejected(api: httpx.Client) -> None:
-    for body, status in (
-        ({"kind": "disconnect"}, 422),
-        ({"kind": "explode", "mac": "02a0c0000001"}, 422),
-        ({"kind": "change", "mac": "02a0c0000001"}, 422),
-        ({"kind": "bounce", "mac": "02a0c0000001", "attributes": [{"attribute": "x", "value": "y"}]}, 422),
-        ({"kind": "bounce", "user": "nobody"}, 409),
-        ({"kind": "bounce", "session": 2**62}, 422),
-    ):
-        answer = api.post(REQUESTS, json=body)
-        assert answer.status_code == status, (body, answer.text)
-    assert api.get(REQUESTS).json()["items"] == []
 
 
 def test_redecision_is_started_shown_approved_and_cancelled(api: httpx.Client, owner_engine: Engine) -> None:
@@ -83,7 +68,7 @@ def test_redecision_is_started_shown_approved_and_cancelled(api: httpx.Client, o
     deciding = {"If-Match": started.headers["etag"]}
     for verb in ("approve", "cancel"):
         refused = api.post(f"{path}/{verb}", headers=deciding)
-        assert (refused.status_code, refused.json()["code"]) == (412, "has-changed")
+        assert refusal(refused) == (412, "has-changed")
     approved = api.post(f"{path}/approve", headers={"If-Match": seen.headers["etag"]})
     assert (approved.json()["state"], approved.json()["waits_for"]) == ("sending", None)
     # Requests that are already sent do not block a cancellation.
@@ -104,13 +89,4 @@ def test_redecision_is_previewed_and_configured(api: httpx.Client) -> None:
     assert api.post(f"{REDECISIONS}/preview", json={"policy": "unheard-of"}).status_code == 422
     changed = api.patch(f"{REDECISIONS}/settings", json={"mode": "preview", "per_second": 5})
     assert changed.json() == api.get(f"{REDECISIONS}/settings").json()
-    assert (changed.json()["mode"], changed.json()["per_second"], changed.json()["ceiling_percent"]) == (
-        "preview",
-        5,
-        10,
-    )
-    tag = changed.headers["etag"]
-    api.patch(f"{REDECISIONS}/settings", json={"per_second": 6})
-    late = api.patch(f"{REDECISIONS}/settings", json={"per_second": 7}, headers={"If-Match": tag})
-    assert late.status_code == 412
-    assert api.patch(f"{REDECISIONS}/settings", json={"every_minutes": 3}).status_code == 422
+    assert changed.json().items() >= {"mode": "preview", "per_second": 5, "ceiling_percent": 10}.items()

@@ -19,8 +19,9 @@ from nac.kit.ids import TenantId
 from nac.models import IdempotencyKey
 from nac.pools import repository
 from nac.pools import service as pools
+from tests.api.v1.responses import created
 from tests.factories.tenancy import ACTOR
-from tests.polling import until
+from tests.polling import PATIENCE_SECONDS, until
 
 ALPHA, ACME = "/v1/tenants/alpha", "/v1/msps/acme"
 LIMITS = "/v1/platform/retention/limits/auth"
@@ -35,44 +36,59 @@ _MAKES = {
     f"{ALPHA}/enrolment-secrets/mdm": (f"{ALPHA}/enrolment-secrets", {"name": "mdm", "uses": 5}),
     f"{ALPHA}/feeds/siem": (
         f"{ALPHA}/feeds",
-        {"kind": "webhook", "name": "siem", "settings": {"url": "https://siem.example/admit"}},
+        {"kind": "webhook", "name": "siem", "settings": {"url": "https://siem.example/"}},
     ),
     f"{ALPHA}/users/ann": (f"{ALPHA}/users", {"name": "ann", "password": "correct horse battery"}),
 }
 
 
-def meeting_point() -> Callable[[], None]:
-    """Make two calls wait for each other, unless a lock delays one of them."""
-    barrier = Barrier(2, timeout=1.5)
+class Meeting:
+    """Two calls wait for each other, unless a lock delays one of them."""
 
-    def wait() -> None:
+    def __init__(self, engine: Engine) -> None:
+        self._barrier, self._engine = Barrier(2, timeout=PATIENCE_SECONDS), engine
+
+    def wait(self) -> None:
         with suppress(BrokenBarrierError):
-            barrier.wait()
+            self._barrier.wait()
 
-    return wait
+    def is_lock_awaited(self) -> bool:
+        with self._engine.connect() as connection:
+            return bool(connection.scalar(text("SELECT count(*) FROM pg_locks WHERE NOT granted")))
+
+    def _is_one_delayed(self) -> bool:
+        return self._barrier.n_waiting == 1 and self.is_lock_awaited()
+
+    def at_once(self, ask: Callable[[int], httpx.Response]) -> list[httpx.Response]:
+        """Send two requests. Returns the responses in the order of their statuses."""
+        with ThreadPoolExecutor(2) as both:
+            asked = [both.submit(ask, which) for which in range(2)]
+            until(lambda: any(each.done() for each in asked) or self._is_one_delayed(), "one waits for the other")
+            self._barrier.abort()
+            return sorted((each.result() for each in asked), key=lambda answer: answer.status_code)
 
 
-def at_once(ask: Callable[[int], httpx.Response]) -> list[httpx.Response]:
-    with ThreadPoolExecutor(2) as both:
-        return sorted(both.map(ask, range(2)), key=lambda answer: answer.status_code)
+@pytest.fixture
+def meeting(owner_engine: Engine) -> Meeting:
+    return Meeting(owner_engine)
 
 
 def make(api: httpx.Client, path: str) -> None:
     if path in _MAKES:
         where, body = _MAKES[path]
-        made = api.post(where, json=body)
-        assert made.status_code == 201, made.text
+        created(api.post(where, json=body))
 
 
-def _compare_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pause each caller after its comparison until the other caller has compared too."""
-    wait, compare = meeting_point(), Change.require_match
+@pytest.fixture
+def compare_together(meeting: Meeting, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Function that pauses each caller after its comparison until the other caller has compared too."""
+    compare = Change.require_match
 
     def require_match(change: Change, current: BaseModel | None) -> None:
         compare(change, current)
-        wait()
+        meeting.wait()
 
-    monkeypatch.setattr(Change, "require_match", require_match)
+    return lambda: monkeypatch.setattr(Change, "require_match", require_match)
 
 
 def limits(days: int) -> dict[str, int]:
@@ -83,29 +99,28 @@ def limits(days: int) -> dict[str, int]:
     ("method", "path", "bodies"),
     [
         ("PATCH", f"{ALPHA}/policies/office", [{"name": "One"}, {"name": "Two"}]),
+        ("PATCH", f"{ALPHA}/endpoints/00:00:5e:00:53:01", [{"name": "One"}, {"name": "Two"}]),
         ("PATCH", f"{ACME}/templates/office", [{"name": "One"}, {"name": "Two"}]),
         ("PUT", LIMITS, [limits(100), limits(200)]),
         ("PUT", f"{ALPHA}/renewal-settings", [{"keeps_key": True}, {"keeps_key": True}]),
         ("PUT", f"{ALPHA}/authorities/key-store", [{"store": "sealed"}, {"store": "sealed"}]),
-        (
-            "PUT",
-            f"{ALPHA}/certificate-profiles/eap-client-device",
-            [{"validity_days": 30}, {"validity_days": 31}],
-        ),
+        ("PUT", f"{ALPHA}/certificate-profiles/eap-client-device", [{"validity_days": 30}, {"validity_days": 31}]),
         ("PATCH", f"{ALPHA}/redecisions/settings", [{"per_second": 7}, {"per_second": 8}]),
         ("PUT", f"{ACME}/sign-in-rules", [{"two_factors": True}, {"two_factors": True}]),
         ("PATCH", PEOPLE, [{"status": "disabled"}, {"status": "disabled"}]),
     ],
 )
-def test_one_of_two_changes_of_the_same_state_succeeds(api, make_token, monkeypatch, method, path, bodies) -> None:
+def test_one_of_two_changes_of_the_same_state_succeeds(
+    api, operator, meeting, compare_together, method, path, bodies
+) -> None:
     make(api, path)
     if path in (LIMITS, PEOPLE):
-        api.headers["Authorization"] = f"Bearer {make_token(Owner())}"
+        api.headers.update(operator)
     if path == PEOPLE:
         path = f"{PEOPLE}/{api.post(PEOPLE, json={'email': 'ann@example.com'}).json()['id']}"
     tag = api.get(path).headers["etag"]
-    _compare_together(monkeypatch)
-    answers = at_once(lambda which: api.request(method, path, json=bodies[which], headers={"If-Match": tag}))
+    compare_together()
+    answers = meeting.at_once(lambda which: api.request(method, path, json=bodies[which], headers={"If-Match": tag}))
     assert [answer.status_code for answer in answers] == [200, 412], [answer.text for answer in answers]
 
 
@@ -119,14 +134,19 @@ def test_one_of_two_changes_of_the_same_state_succeeds(api, make_token, monkeypa
     ],
 )
 def test_one_of_two_actions_on_the_same_state_succeeds(
-    api: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str, act: str, body: dict[str, Any] | None
+    api: httpx.Client,
+    meeting: Meeting,
+    compare_together: Callable[[], None],
+    path: str,
+    act: str,
+    body: dict[str, Any] | None,
 ) -> None:
     make(api, path)
     if act == "publish":
         assert api.put(f"{path}/draft", json={"rules": [], "fallback": {"verdict": "deny"}}).status_code == 200
     tag = api.get(path).headers["etag"]
-    _compare_together(monkeypatch)
-    answers = at_once(lambda _: api.post(f"{path}/{act}", json=body, headers={"If-Match": tag}))
+    compare_together()
+    answers = meeting.at_once(lambda _: api.post(f"{path}/{act}", json=body, headers={"If-Match": tag}))
     assert [answer.status_code for answer in answers] == [200, 412], [answer.text for answer in answers]
     assert answers[1].json()["code"] == "has-changed"
     # The response contains the resource after the action.
@@ -136,16 +156,18 @@ def test_one_of_two_actions_on_the_same_state_succeeds(
 @pytest.mark.parametrize(
     "path", [path for path in _MAKES if path.split("/")[-2] in ("nases", "sites", "pools", "users")]
 )
-def test_second_concurrent_delete_is_not_found(api: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+def test_second_concurrent_delete_is_not_found(
+    api, meeting: Meeting, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
     make(api, path)
-    wait, refresh = meeting_point(), Session.refresh
+    refresh = Session.refresh
 
     def refreshed(session: Session, *args: Any, **given: Any) -> None:
-        wait()
+        meeting.wait()
         refresh(session, *args, **given)
 
     monkeypatch.setattr(Session, "refresh", refreshed)
-    answers = at_once(lambda _: api.delete(path))
+    answers = meeting.at_once(lambda _: api.delete(path))
     codes = [answer.status_code for answer in answers]
     assert codes == ([202, 404] if codes[0] == 202 else [204, 404]), [answer.text for answer in answers]
 
@@ -172,74 +194,61 @@ def assert_name_taken(answer: httpx.Response, place: str) -> None:
     ],
 )
 def test_concurrent_duplicate_create_makes_one(
-    api: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any], place: str
+    api: httpx.Client, meeting: Meeting, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any], place: str
 ) -> None:
     """Each caller has already checked that the name does not exist."""
-    wait, add = meeting_point(), Session.add
+    add = Session.add
 
     def added(session: Session, row: object, *args: Any) -> None:
         if not isinstance(row, IdempotencyKey):
-            wait()
+            meeting.wait()
         add(session, row, *args)
 
     monkeypatch.setattr(Session, "add", added)
-    made, refused = at_once(lambda _: api.post(path, json=body))
+    made, refused = meeting.at_once(lambda _: api.post(path, json=body))
     assert made.status_code == 201, made.text
     assert_name_taken(refused, place)
 
 
 @pytest.mark.parametrize(
-    ("noun", "bodies", "change", "place"),
+    ("noun", "place", "bodies", "wanted"),
     [
-        ("endpoint-groups", [{"name": "one"}, {"name": "two"}], {"name": "three"}, "name"),
-        ("user-groups", [{"name": "one"}, {"name": "two"}], {"name": "three"}, "name"),
-        (
-            "nases",
-            [{"name": "one", "identifier": "one"}, {"name": "two", "identifier": "two"}],
-            {"identifier": "three"},
-            "identifier",
-        ),
-        (
-            "nases",
-            [{"name": "one", "address": "192.0.2.1"}, {"name": "two", "address": "192.0.2.2"}],
-            {"address": "192.0.2.3"},
-            "address",
-        ),
+        ("endpoint-groups", "name", [{"name": "one"}, {"name": "two"}], "three"),
+        ("user-groups", "name", [{"name": "one"}, {"name": "two"}], "three"),
+        ("nases", "identifier", [{"name": name, "identifier": name} for name in ("one", "two")], "three"),
+        ("nases", "address", [{"name": f"{n}", "address": f"192.0.2.{n}"} for n in (1, 2)], "192.0.2.3"),
     ],
 )
-def test_one_of_two_concurrent_renames_to_a_name_succeeds(api, monkeypatch, noun, bodies, change, place) -> None:
+def test_one_of_two_concurrent_renames_to_a_name_succeeds(
+    api, meeting, monkeypatch, noun, place, bodies, wanted
+) -> None:
     for body in bodies:
-        assert api.post(f"{ALPHA}/{noun}", json=body).status_code == 201
-    wait, flush = meeting_point(), Session.flush
+        created(api.post(f"{ALPHA}/{noun}", json=body))
+    flush = Session.flush
 
     def flushed(session: Session, *args: Any) -> None:
         if session.dirty:
-            wait()
+            meeting.wait()
         flush(session, *args)
 
     monkeypatch.setattr(Session, "flush", flushed)
-    names = [body["name"] for body in bodies]
-    changed, refused = at_once(lambda which: api.patch(f"{ALPHA}/{noun}/{names[which]}", json=change))
+    changed, refused = meeting.at_once(
+        lambda which: api.patch(f"{ALPHA}/{noun}/{bodies[which]['name']}", json={place: wanted})
+    )
     assert changed.status_code == 200, changed.text
     assert_name_taken(refused, place)
 
 
 def test_pool_delete_waits_for_tenant_pool_changes(
-    api: httpx.Client, app_engine: Engine, owner_engine: Engine, tenant_id: TenantId
+    api: httpx.Client, meeting: Meeting, app_engine: Engine, tenant_id: TenantId
 ) -> None:
     """Every change of a pool locks the tenant before it locks a pool."""
     path = f"{ALPHA}/pools/devices"
     make(api, path)
-    waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
-
-    def is_lock_awaited() -> bool:
-        with owner_engine.connect() as connection:
-            return bool(connection.scalar(waiting))
-
     with ThreadPoolExecutor(1) as other, session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         repository.lock_tenant(session, tenant_id)
         removal = other.submit(api.delete, path)
-        until(is_lock_awaited, "the removal waits for the tenant")
+        until(meeting.is_lock_awaited, "the removal waits for the tenant")
         pools.update_pool(session, actor=ACTOR, tenant_id=tenant_id, name="devices", options=pools.PoolOptions(stock=3))
         session.commit()
         assert removal.result().status_code == 204, removal.result().text

@@ -4,13 +4,10 @@ Each case is an attack.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import Engine
 
 from nac.core.access.grants import Owner
@@ -18,12 +15,9 @@ from nac.core.jobs import service as jobs
 from nac.kit.db import MspScope, TenantScope, session_scope
 from nac.kit.ids import TenantId
 from nac.kit.permissions import Permission
-from nac.kit.secrets import MasterKeyFile, Sealer
-from tests.api.v1.conftest import MakeToken
-from tests.enrolment.conftest import request_der
+from tests.api.v1.conftest import As, bearer, request_pem
+from tests.api.v1.responses import created, refusal
 from tests.factories.tenancy import Platform
-from tests.job_runs import run_next
-from worker.handlers import JOB_HANDLERS
 
 ALPHA = "/v1/tenants/alpha"
 SCHOOL = "/v1/msps/acme/templates/school"
@@ -34,20 +28,7 @@ _ADMITS_ALL = {
 }
 _TEMPLATES = ("template.manage", "template.read")
 _PARTS = ("policy.manage", "policy.publish", "site.manage")
-_STAGES = [{"share": 100, "minutes": 5}]
-
-As = Callable[..., dict[str, str]]
-
-
-@pytest.fixture
-def as_msp(make_token: MakeToken, platform: Platform) -> As:
-    """Headers of an MSP token that has only these permissions."""
-    return lambda *held: {"Authorization": f"Bearer {make_token(Owner(platform.msp_id), *held)}"}
-
-
-@pytest.fixture
-def as_tenant(make_token: MakeToken, tenant_id: TenantId) -> As:
-    return lambda *held: {"Authorization": f"Bearer {make_token(Owner(tenant_id=tenant_id), *held)}"}
+_ROLLOUT = {"version": 1, "stages": [{"share": 100, "minutes": 5}]}
 
 
 def _is_refused(answer: httpx.Response, *missing: str) -> bool:
@@ -58,8 +39,8 @@ def _is_refused(answer: httpx.Response, *missing: str) -> bool:
 @pytest.fixture
 def school(api: httpx.Client) -> None:
     """A template whose first version admits every device."""
-    assert api.post("/v1/msps/acme/templates", json={"slug": "school"}).status_code == 201
-    assert api.post(f"{SCHOOL}/versions", json={"document": _ADMITS_ALL}).status_code == 201
+    created(api.post("/v1/msps/acme/templates", json={"slug": "school"}))
+    created(api.post(f"{SCHOOL}/versions", json={"document": _ADMITS_ALL}))
 
 
 @pytest.mark.usefixtures("school")
@@ -79,21 +60,20 @@ def test_template_token_cannot_attach_tenants(api: httpx.Client, as_msp: As) -> 
 @pytest.mark.usefixtures("school")
 def test_template_token_cannot_start_a_rollout(api: httpx.Client, as_msp: As) -> None:
     assert api.put(f"{SCHOOL}/tenants/alpha", json={}).status_code == 200
-    wanted = {"version": 1, "stages": _STAGES}
     for missing in _PARTS:
         held = [each for each in _PARTS if each != missing]
-        refused = api.post(f"{SCHOOL}/rollouts", json=wanted, headers=as_msp(*_TEMPLATES, *held))
+        refused = api.post(f"{SCHOOL}/rollouts", json=_ROLLOUT, headers=as_msp(*_TEMPLATES, *held))
         assert _is_refused(refused, missing), refused.text
     assert api.get(f"{SCHOOL}/rollouts").json()["items"] == []
     assert api.get("/v1/msps/acme/jobs").json()["items"] == []
-    assert api.post(f"{SCHOOL}/rollouts", json=wanted, headers=as_msp(*_TEMPLATES, *_PARTS)).status_code == 201
+    assert api.post(f"{SCHOOL}/rollouts", json=_ROLLOUT, headers=as_msp(*_TEMPLATES, *_PARTS)).status_code == 201
 
 
 @pytest.mark.usefixtures("school")
 def test_template_token_cannot_resume_or_revert_a_rollout(api: httpx.Client, as_msp: As, owner_engine: Engine) -> None:
     weak = as_msp(*_TEMPLATES)
     api.put(f"{SCHOOL}/tenants/alpha", json={})
-    started = api.post(f"{SCHOOL}/rollouts", json={"version": 1, "stages": _STAGES}).json()
+    started = api.post(f"{SCHOOL}/rollouts", json=_ROLLOUT).json()
     path = f"{SCHOOL}/rollouts/{started['id']}"
     assert api.post(f"{path}/pause", headers=weak).status_code == 200
     assert _is_refused(api.post(f"{path}/resume", headers=weak), "policy.publish")
@@ -103,9 +83,8 @@ def test_template_token_cannot_resume_or_revert_a_rollout(api: httpx.Client, as_
             ('{"site:main.monitor": false}',),
         )
     assert _is_refused(api.post(f"{path}/roll-back", headers=weak), "policy.publish", "site.manage")
-    assert (
-        api.post(f"{path}/roll-back", headers=as_msp(*_TEMPLATES, "site.manage", "policy.publish")).status_code == 200
-    )
+    strong = as_msp(*_TEMPLATES, "site.manage", "policy.publish")
+    assert api.post(f"{path}/roll-back", headers=strong).status_code == 200
 
 
 @pytest.mark.usefixtures("school")
@@ -113,7 +92,7 @@ def test_overrides_cannot_be_removed_during_a_rollout(api: httpx.Client, as_msp:
     weak = as_msp(*_TEMPLATES)
     kept = {"overrides": ["policy:open", "site:main"]}
     api.put(f"{SCHOOL}/tenants/alpha", json=kept)
-    assert api.post(f"{SCHOOL}/rollouts", json={"version": 1, "stages": _STAGES}, headers=weak).status_code == 201
+    assert api.post(f"{SCHOOL}/rollouts", json=_ROLLOUT, headers=weak).status_code == 201
     harmless = {"document": {"settings": {"silent_days": 5}}}
     assert api.post(f"{SCHOOL}/versions", json=harmless, headers=weak).status_code == 201
     # The newest version needs only tenant.manage, but the version being rolled out needs more.
@@ -126,7 +105,7 @@ def test_retrying_a_rollout_needs_all_its_permissions(
     api: httpx.Client, as_msp: As, app_engine: Engine, platform: Platform
 ) -> None:
     api.put(f"{SCHOOL}/tenants/alpha", json={})
-    started = api.post(f"{SCHOOL}/rollouts", json={"version": 1, "stages": _STAGES}).json()
+    started = api.post(f"{SCHOOL}/rollouts", json=_ROLLOUT).json()
     with session_scope(MspScope(platform.msp_id), engine=app_engine) as session:
         job = jobs.require_job(session, owner=Owner(platform.msp_id), job_id=started["job_id"])
         job.state = "failed"
@@ -161,7 +140,7 @@ def test_token_with_more_permissions_cannot_be_revoked(api: httpx.Client, as_ten
     strong = api.post(f"{ALPHA}/tokens", json=made).json()
     path = f"{ALPHA}/tokens/{strong['id']}"
     assert _is_refused(api.delete(path, headers=weak), "policy.publish")
-    assert api.get(f"{ALPHA}/tokens", headers={"Authorization": f"Bearer {strong['token']}"}).status_code == 200
+    assert api.get(f"{ALPHA}/tokens", headers=bearer(strong["token"])).status_code == 200
     equal = api.post(f"{ALPHA}/tokens", json=made | {"name": "weak", "permissions": ["site.read"]}).json()
     assert api.delete(f"{ALPHA}/tokens/{equal['id']}", headers=weak).status_code == 204
     assert api.delete(path, headers=as_tenant("token.manage", "token.read", "policy.publish")).status_code == 204
@@ -214,25 +193,22 @@ def test_feed_is_limited_to_its_creator_permissions(api: httpx.Client, as_tenant
 
 
 def test_tenant_files_need_the_permissions_of_their_parts(api: httpx.Client, as_msp: As) -> None:
-    path = "/v1/msps/acme/tenants/alpha/export"
+    path, files = "/v1/msps/acme/tenants/alpha/export", "/v1/msps/acme/tenant-files"
     assert _is_refused(api.post(path, json={}, headers=as_msp("tenant.delete")), "certificate.read")
+    (grant,) = api.get("/v1/grants").json()["grants"]
     keys = {"passphrase": "correct horse battery staple"}
-    readers = [each for each in _msp_permissions(api) if each.endswith(".read")]
+    readers = [each for each in grant["permissions"] if each.endswith(".read")]
+    assert _is_refused(api.post(path, json=keys, headers=as_msp("tenant.delete", *readers)), "secret.reveal")
     refused = api.post(path, json=keys, headers=as_msp("tenant.delete", "secret.reveal", *readers))
     assert _is_refused(refused, "authority.manage"), refused.text
     made = api.post(path, json=keys)
     assert made.status_code == 202
-    fetched = api.get(f"/v1/msps/acme/tenant-files/{made.json()['id']}", headers=as_msp("tenant.delete"))
-    assert fetched.status_code == 403
+    assert api.get(f"{files}/{made.json()['id']}", headers=as_msp("tenant.delete")).status_code == 403
     file = {"slug": "copy", "file": "UEsDBBQ="}
-    refused = api.post("/v1/msps/acme/tenant-files", json=file, headers=as_msp("tenant.create"))
-    assert _is_refused(refused, "authority.manage"), refused.text
-
-
-def test_tenant_file_needs_the_permissions_of_its_feeds(api: httpx.Client, as_msp: As) -> None:
-    weak = as_msp(*(each for each in _msp_permissions(api) if each != "audit.read"))
-    refused = api.post("/v1/msps/acme/tenant-files", json={"slug": "copy", "file": "UEsDBBQ="}, headers=weak)
-    assert _is_refused(refused, "audit.read"), refused.text
+    assert _is_refused(api.post(files, json=file, headers=as_msp("tenant.create")), "authority.manage")
+    # The file can have feeds, which send the audit log.
+    weak = as_msp(*(each for each in grant["permissions"] if each != "audit.read"))
+    assert _is_refused(api.post(files, json=file, headers=weak), "audit.read")
 
 
 @pytest.fixture
@@ -261,38 +237,27 @@ def jobs_with_device_data(app_engine: Engine, tenant_id: TenantId, api: httpx.Cl
 
 
 @pytest.mark.usefixtures("jobs_with_device_data")
-@pytest.mark.parametrize(
-    ("held", "seen"),
-    [
+def test_job_results_need_the_permission_to_read_them(api: httpx.Client, as_tenant: As) -> None:
+    for held, seen in (
         ((), 0),
         (("log.read",), 2),
         (("policy.publish",), 1),
         (("endpoint.read",), 0),
         (("endpoint.read", "user.manage"), 1),
         (("log.read", "endpoint.read", "user.read"), 3),
-    ],
-)
-def test_job_results_need_the_permission_to_read_them(
-    api: httpx.Client, as_tenant: As, held: tuple[str, ...], seen: int
-) -> None:
-    own = as_tenant("job.read", *held)
-    listed = api.get(f"{ALPHA}/jobs", headers=own).json()["items"]
-    each = [api.get(f"{ALPHA}/jobs/{job['id']}", headers=own).json() for job in listed]
-    assert each == listed
-    assert ["00005e005301" in str(job) for job in listed].count(True) == seen
-    assert [job["problem"] and job["problem"]["code"] for job in listed] == ["refused", "refused", None]
+    ):
+        own = as_tenant("job.read", *held)
+        listed = api.get(f"{ALPHA}/jobs", headers=own).json()["items"]
+        assert [api.get(f"{ALPHA}/jobs/{job['id']}", headers=own).json() for job in listed] == listed
+        assert ["00005e005301" in str(job) for job in listed].count(True) == seen, held
+        assert [job["problem"] and job["problem"]["code"] for job in listed] == ["refused", "refused", None]
 
 
 @pytest.mark.usefixtures("school")
-def test_drift_needs_the_permissions_to_read_it(
-    api: httpx.Client, as_msp: As, tmp_path: Path, app_engine: Engine, worker_engine: Engine
-) -> None:
+def test_drift_needs_the_permissions_to_read_it(api: httpx.Client, as_msp: As, work: Callable[[], bool]) -> None:
     assert api.put(f"{SCHOOL}/tenants/alpha", json={}).status_code == 200
-    started = api.post(f"{SCHOOL}/rollouts", json={"version": 1, "stages": _STAGES})
-    assert started.status_code == 201, started.text
-    sealer = Sealer(MasterKeyFile(next(tmp_path.rglob("*.key"))))
-    while run_next(JOB_HANDLERS, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
-        pass
+    created(api.post(f"{SCHOOL}/rollouts", json=_ROLLOUT))
+    assert work()
     own = {"rules": [], "fallback": {"verdict": "permit", "vlan": "666"}}
     assert api.put(f"{ALPHA}/policies/open/draft", json=own).status_code == 200
     assert api.post(f"{ALPHA}/policies/open/publish", json={}).status_code == 200
@@ -304,36 +269,22 @@ def test_drift_needs_the_permissions_to_read_it(
     assert [each["part"] for each in answer.json()["items"][0]["drift"]] == ["policy:open"]
 
 
-def _msp_permissions(api: httpx.Client) -> list[str]:
-    (grant,) = api.get("/v1/grants").json()["grants"]
-    return list(grant["permissions"])
-
-
 SERVER = "radius.alpha.admit.example"
 _P12 = {"pkcs12": {"password": "hush hush hush"}}
 
 
 @pytest.mark.usefixtures("alpha")
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
+def test_radius_server_names_cannot_be_issued(api: httpx.Client) -> None:
+    for path, body in (
         ("certificates", {"name": SERVER, "profile": "eap-client-device", **_P12}),
+        ("certificates", {"name": SERVER, "profile": "eap-client-device", "csr": request_pem(SERVER)}),
         ("certificates", {"name": "kiosk", "profile": "radsec-nas", "names": [f"dns:{SERVER}"], **_P12}),
         ("certificates", {"name": SERVER, "profile": "radsec-server"}),
         ("enrolment-links", {"common_name": SERVER}),
         ("enrolment-secrets", {"common_name": "kiosk", "sans": [f"dns:x.{SERVER}"]}),
-    ],
-)
-def test_radius_server_names_cannot_be_issued(api: httpx.Client, path: str, body: dict[str, Any]) -> None:
-    refused = api.post(f"{ALPHA}/{path}", json=body)
-    assert (refused.status_code, refused.json()["code"]) == (422, "certificate-refused"), refused.text
-
-
-@pytest.mark.usefixtures("alpha")
-def test_csr_for_the_radius_server_name_is_rejected(api: httpx.Client) -> None:
-    csr = x509.load_der_x509_csr(request_der(SERVER)).public_bytes(Encoding.PEM).decode()
-    asked = {"name": SERVER, "profile": "eap-client-device", "csr": csr}
-    assert api.post(f"{ALPHA}/certificates", json=asked).json()["code"] == "certificate-refused"
+    ):
+        refused = api.post(f"{ALPHA}/{path}", json=body)
+        assert refusal(refused) == (422, "certificate-refused"), refused.text
 
 
 @pytest.mark.usefixtures("alpha")
@@ -346,11 +297,21 @@ def test_server_certificate_needs_authority_manage(api: httpx.Client, as_tenant:
 
 
 @pytest.mark.usefixtures("alpha")
-@pytest.mark.parametrize("kind", ["est", "scep"])
-def test_one_time_secret_needs_a_name_or_a_comment(api: httpx.Client, kind: str) -> None:
-    secrets = f"{ALPHA}/enrolment-secrets"
-    refused = api.post(secrets, json={"kind": kind})
-    assert (refused.status_code, refused.json()["place"]) == (422, "common_name"), refused.text
-    for good in ({"common_name": "kiosk"}, {"any_name": True}, {"uses": 2}):
-        assert api.post(secrets, json={"kind": kind, **good}).status_code == 201
-    assert api.post(secrets, json={"kind": kind, "common_name": "x", "any_name": True}).status_code == 422
+def test_one_time_secret_sets_a_name_or_allows_any(api: httpx.Client) -> None:
+    """Secrets that do neither, or both, are in test_invalid_fields.py."""
+    for kind in ("est", "scep"):
+        for good in ({"common_name": "kiosk"}, {"any_name": True}, {"uses": 2}):
+            created(api.post(f"{ALPHA}/enrolment-secrets", json={"kind": kind, **good}))
+
+
+def test_user_cannot_grant_missing_permissions(api: httpx.Client, as_tenant: As) -> None:
+    few = as_tenant("token.manage", "member.manage", "role.manage", "token.read")
+    manage = {"permissions": ["endpoint.manage"]}
+    for noun, body in (
+        ("tokens", {"name": "x", "expires_at": "2027-01-01T00:00:00Z", **manage}),
+        ("members", {"email": "eve@example.com", "role": "tenant-admin"}),
+        ("roles", {"slug": "x", "name": "x", **manage}),
+    ):
+        refused = api.post(f"{ALPHA}/{noun}", json=body, headers=few)
+        assert refusal(refused) == (403, "permission-missing"), refused.text
+        created(api.post(f"{ALPHA}/{noun}", json=body))

@@ -29,6 +29,7 @@ from nac.models import CertificateAuthority
 from tests.api.app_server import serve_app, settings_of_public
 from tests.api.conftest import publish_all
 from tests.api.test_ocsp import question
+from tests.api.v1.conftest import bearer
 from tests.factories.certificates import Certified
 from tests.polling import until
 from tests.postgres import Cluster, Database
@@ -122,7 +123,7 @@ def test_api_reports_a_frozen_database_in_time(
 ) -> None:
     app = create_app(settings_of_public(database, tmp_path))
     with serve_app(app, http=HttpWithFiles) as client:
-        client.headers["Authorization"] = f"Bearer {msp_token}"
+        client.headers.update(bearer(msp_token))
         answers = freeze(cluster, client, _API, is_warm=is_warm)
         # Responses from before the freeze may arrive late.
         late = [each for each in answers if each.status != HTTPStatus.SERVICE_UNAVAILABLE]
@@ -140,7 +141,7 @@ def test_api_recovers_from_a_freeze_in_transactions(
     monkeypatch.setattr("api.thread_limits.MAX_OWNER_REQUESTS", MAX_CONNECTIONS)
     app = create_app(settings_of_public(database, tmp_path))
     with serve_app(app, http=HttpWithFiles) as client, ThreadPoolExecutor(MAX_CONNECTIONS) as clients:
-        client.headers["Authorization"] = f"Bearer {msp_token}"
+        client.headers.update(bearer(msp_token))
         assert add(client, 0).status_code == 201
         with psycopg.connect(database.superuser_url, autocommit=True) as other:
             other.execute("BEGIN; LOCK TABLE audit_log IN ACCESS EXCLUSIVE MODE")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import httpx
 import pytest
@@ -14,12 +15,12 @@ from nac.kit.db import TenantScope, session_scope
 from nac.kit.ids import TenantId
 from nac.models import AuditEntry
 from nac.onboarding.imports import csv_writer
-from tests.api.v1.conftest import MakeToken
-from tests.api.v1.test_bulk import assert_sentences, work
+from tests.api.v1.conftest import As
+from tests.api.v1.responses import error_paths, refusal
+from tests.api.v1.test_bulk import assert_sentences
 from tests.factories.tenancy import ACTOR
 from tests.imports.test_forms import CLIENTS, ISE, NODES, USERS
 
-__all__ = ["work"]
 TENANT = "/v1/tenants/alpha"
 IMPORTS = f"{TENANT}/imports"
 
@@ -64,8 +65,8 @@ def test_preview_lists_errors_and_import_rejects_them(api: httpx.Client) -> None
     assert [(each["line"], each["field"]) for each in told["mistakes"]] == [(2, "mac"), (3, "groups")]
     assert_sentences(told["mistakes"])
     refused = give(api, "endpoints", text)
-    assert (refused.status_code, refused.json()["code"]) == (422, "rows-refused")
-    assert [each["place"] for each in refused.json()["mistakes"]] == ["line 2: mac", "line 3: groups"]
+    assert refusal(refused) == (422, "rows-refused")
+    assert error_paths(refused) == ["line 2: mac", "line 3: groups"]
     for form, content, place in (("freeradius-clients", "$INCLUDE x", "line 1"), ("users", "", "file")):
         unreadable = give(api, form, content)
         assert (unreadable.status_code, unreadable.json()["place"]) == (422, place)
@@ -73,36 +74,16 @@ def test_preview_lists_errors_and_import_rejects_them(api: httpx.Client) -> None
     assert api.get(f"{TENANT}/endpoints").json()["items"] == []
 
 
-@pytest.mark.parametrize(
-    ("form", "text", "name"),
-    [
+def test_preview_does_not_count_invalid_rows_as_new(api: httpx.Client) -> None:
+    for form, text, name in (
         ("users", "name,password\nann,short\nbob,correct horse battery\n", "bob"),
         ("endpoints", "mac,groups\n00005e005301,nobody-made-it\n00005e005302,\n", "00:00:5e:00:53:02"),
         ("nases", "name,identifier,secret\none,sw-1,short\ntwo,sw-2,\n", "two"),
-    ],
-)
-def test_preview_does_not_count_invalid_rows_as_new(api: httpx.Client, form: str, text: str, name: str) -> None:
-    told = give(api, form, text, dry_run=True).json()
-    assert [each["line"] for each in told["mistakes"]] == [2]
-    assert [(row["line"], row["name"], row["action"]) for row in told["rows"]] == [(3, name, "add")]
-    assert (told["counts"][form]["add"], told["rows_in_all"]) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    ("form", "text"),
-    [
-        ("endpoints", "mac,colour,mac\n"),
-        ("endpoints", "name\nPrinter\n"),
-        ("endpoints", "mac,name\n00005e005301\n00005e005302,x,y\n,z\n"),
-        ("endpoints", '{"mac": 5, "groups": "x"}\n[]\n{"colour": 1}\n{'),
-        ("nases", "name,site,behind_nat\none,nowhere,perhaps\n"),
-        ("users", "name,password,disabled\nann,,maybe\n"),
-    ],
-)
-def test_file_errors_are_full_sentences(api: httpx.Client, form: str, text: str) -> None:
-    told = give(api, form, text, dry_run=True).json()
-    assert told["mistakes"]
-    assert_sentences(told["mistakes"])
+    ):
+        told = give(api, form, text, dry_run=True).json()
+        assert [each["line"] for each in told["mistakes"]] == [2]
+        assert [(row["line"], row["name"], row["action"]) for row in told["rows"]] == [(3, name, "add")]
+        assert (told["counts"][form]["add"], told["rows_in_all"]) == (1, 1)
 
 
 def test_secrets_in_a_file_are_not_shown_or_logged(api: httpx.Client, app_engine: Engine, tenant_id: TenantId) -> None:
@@ -114,29 +95,24 @@ def test_secrets_in_a_file_are_not_shown_or_logged(api: httpx.Client, app_engine
         assert not any(secret in entry for entry in entries)
 
 
-def test_large_file_becomes_a_job(api: httpx.Client, work: Callable[[], bool]) -> None:
+def test_large_file_and_preview_become_jobs(api: httpx.Client, work: Callable[[], bool]) -> None:
     text = "mac,name\n" + "".join(f"00005e{number:06x},Printer {number}\n" for number in range(1_001))
-    begun = give(api, "endpoints", text)
-    assert (begun.status_code, begun.json()["total"]) == (202, 1_001), begun.text
-    assert work()
-    job = api.get(begun.headers["location"]).json()
-    assert (job["state"], job["result"]["counts"]["endpoints"]["add"]) == ("done", 1_001), job
-    # The last line of the next file has an error.
-    begun = give(api, "endpoints", text + "xyz,\n", existing="update")
-    assert work()
-    problem = api.get(begun.headers["location"]).json()["problem"]
-    assert [each["place"] for each in problem["mistakes"]] == ["line 1003: mac"]
 
+    def job(text: str, **options: object) -> dict[str, Any]:
+        begun = give(api, "endpoints", text, **options)
+        assert begun.status_code == 202, begun.text
+        assert work()
+        return api.get(begun.headers["location"]).json()
 
-def test_large_preview_is_a_job_and_changes_nothing(api: httpx.Client, work: Callable[[], bool]) -> None:
-    text = "mac,name\n" + "".join(f"00005e{number:06x},Printer {number}\n" for number in range(1_001)) + "xyz,\n"
-    begun = give(api, "endpoints", text, dry_run=True)
-    assert begun.status_code == 202, begun.text
-    assert work()
-    result = api.get(begun.headers["location"]).json()["result"]
+    # The last line has an error.
+    result = job(text + "xyz,\n", dry_run=True)["result"]
     assert (result["stored"], result["rows_in_all"], len(result["rows"])) == (False, 1_001, 1_000)
     assert [(each["line"], each["field"]) for each in result["mistakes"]] == [(1_003, "mac")]
     assert api.get(f"{TENANT}/endpoints").json()["items"] == []
+    done = job(text)
+    assert (done["state"], done["total"], done["result"]["counts"]["endpoints"]["add"]) == ("done", 1_001, 1_001), done
+    failed = job(text + "xyz,\n", existing="update")["problem"]
+    assert [each["place"] for each in failed["mistakes"]] == ["line 1003: mac"]
 
 
 def test_invalid_lines_are_listed_and_skipped_on_request(api: httpx.Client) -> None:
@@ -147,7 +123,7 @@ cyd Cleartext-Password := "also"
 00005e005301 Cleartext-Password := "00005e005301"
 """
     wrong = ["line 1: password", "line 3: password"]
-    assert [each["place"] for each in give(api, "freeradius-users", text).json()["mistakes"]] == wrong
+    assert error_paths(give(api, "freeradius-users", text)) == wrong
     assert api.get(f"{TENANT}/users").json()["items"] == []
     done = give(api, "freeradius-users", text, wrong="leave-out").json()
     assert (done["stored"], done["counts"]["users"]["add"], done["counts"]["endpoints"]["add"]) == (True, 1, 1)
@@ -164,7 +140,7 @@ def test_lines_with_unknown_groups_are_skipped(api: httpx.Client, noun: str) -> 
     rows = "".join(f"{name},{value},{group}\n" for name, group in zip(names, groups, strict=True))
     text = f"{key},{extra},groups\n{rows}"
     refused = give(api, noun, text)
-    assert [each["place"] for each in refused.json()["mistakes"]] == [f"line {line}: groups" for line in (2, 4, 5, 5)]
+    assert error_paths(refused) == [f"line {line}: groups" for line in (2, 4, 5, 5)]
     seen = give(api, noun, text, dry_run=True).json()
     assert (seen["counts"][noun]["add"], seen["rows_in_all"], seen["mistakes_in_all"]) == (2, 2, 4)
     assert [each["line"] for each in seen["mistakes"]] == [2, 4, 5, 5]
@@ -200,20 +176,15 @@ def test_duplicate_of_a_skipped_line_is_stored(
     assert len(api.get(f"{TENANT}/{noun}").json()["items"]) == stored
 
 
-def test_import_needs_the_permission_of_each_kind(
-    api: httpx.Client, make_token: MakeToken, tenant_id: TenantId
-) -> None:
-    def import_statuses(*permissions: str) -> list[int]:
-        token = make_token(Owner(tenant_id=tenant_id), *permissions)
-        api.headers["Authorization"] = f"Bearer {token}"
-        return [
-            give(api, form, text, dry_run=True).status_code
-            for form, text in (("endpoints", "mac\n00005e005301"), ("nases", "name\nx"), ("users", "name\nx"))
-        ]
-
-    assert import_statuses("endpoint.read", "user.manage") == [403, 403, 403]
-    assert import_statuses("endpoint.manage") == [200, 403, 403]
-    assert import_statuses("endpoint.manage", "user.manage") == [200, 403, 200]
+def test_import_needs_the_permission_of_each_kind(api: httpx.Client, as_tenant: As) -> None:
+    files = (("endpoints", "mac\n00005e005301"), ("nases", "name\nx"), ("users", "name\nx"))
+    for permissions, statuses in (
+        (("endpoint.read", "user.manage"), [403, 403, 403]),
+        (("endpoint.manage",), [200, 403, 403]),
+        (("endpoint.manage", "user.manage"), [200, 403, 200]),
+    ):
+        api.headers.update(as_tenant(*permissions))
+        assert [give(api, form, text, dry_run=True).status_code for form, text in files] == statuses
 
 
 def test_export_is_imported_unchanged(api: httpx.Client) -> None:
@@ -222,15 +193,11 @@ def test_export_is_imported_unchanged(api: httpx.Client) -> None:
         '00:00:5e:00:53:01,=1+1,printers;staff,"Ann, IT",@home,12,2099-01-31\n00:00:5e:00:53:02,,,,,,\n'
     )
     assert give(api, "endpoints", first, make_groups=True).status_code == 200
-    assert (
-        give(
-            api,
-            "nases",
-            "name,address,behind_nat,secret,mab_password,mab_password_text,mab_by_name\n"
-            "North,192.0.2.7,yes,a-secret-of-its-own-1,fixed,NOPASSWORD,yes\n",
-        ).status_code
-        == 200
+    nases = (
+        "name,address,behind_nat,secret,mab_password,mab_password_text,mab_by_name\n"
+        "North,192.0.2.7,yes,a-secret-of-its-own-1,fixed,NOPASSWORD,yes\n"
     )
+    assert give(api, "nases", nases).status_code == 200
     assert give(api, "users", "name,password,groups\nann,correct horse,\n").status_code == 200
     for noun, rows in (("endpoints", 2), ("nases", 1), ("users", 1)):
         written = api.get(f"{TENANT}/{noun}.csv")

@@ -6,7 +6,6 @@ from pathlib import Path
 import httpx
 import pytest
 from sqlalchemy import Engine, select, text
-from sqlalchemy.orm import Session
 
 from api import application
 from api.main import create_app
@@ -15,9 +14,10 @@ from nac.certificates.server_renewal import expected_server_names
 from nac.core.access.grants import Owner
 from nac.kit.db import TenantScope, make_engine, session_scope
 from nac.kit.ids import TenantId
-from nac.models import Certificate, CertificateAuthority, Site, Tenant
+from nac.models import Certificate, CertificateAuthority, Site
 from tests.api.app_server import serve_app, settings_of_public
-from tests.api.v1.conftest import MakeToken
+from tests.api.v1.conftest import bearer
+from tests.api.v1.responses import created, refusal
 from tests.commit_kills import AFTER, BEFORE, killed_at_commit
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell
@@ -33,11 +33,6 @@ def roomy(api: httpx.Client, cell_engine: Engine) -> httpx.Client:
     return api
 
 
-@pytest.fixture
-def operator(api: httpx.Client, make_token: MakeToken) -> dict[str, str]:
-    return {"Authorization": f"Bearer {make_token(Owner())}"}
-
-
 def tenant_body(slug: str, **more: object) -> dict[str, object]:
     return {"msp": "acme", "slug": slug, "server_names": NAMES, **more}
 
@@ -51,7 +46,7 @@ def killed_requests(database: Database, folder: Path, token: str) -> Iterator[st
             def ask(slug: str = slug) -> None:
                 application.make_engine = make_engine
                 with serve_app(create_app(settings_of_public(database, folder))) as client:
-                    headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": slug}
+                    headers = bearer(token) | {"Idempotency-Key": slug}
                     assert client.post("/v1/tenants", json=tenant_body(slug), headers=headers).status_code == 201
 
             if not killed_at_commit(ask, at=at, when=when):
@@ -74,14 +69,14 @@ def test_retry_with_the_same_key_completes_the_tenant(
         key = {"Idempotency-Key": slug}
         if there.status_code == 200:
             refused = roomy.post("/v1/tenants", json=tenant_body(slug))
-            assert (refused.status_code, refused.json()["code"]) == (409, "already-exists")
+            assert refusal(refused) == (409, "already-exists")
             assert "getTenant" in refused.json()["remedy"], refused.text
             first = roomy.post("/v1/tenants", json=tenant_body(slug), headers=key)
             begun.append((refused.json()["detail"].partition("UTC: ")[2], first.status_code))
             a_minute_later(owner_engine)
             # The idempotency key refers to the tenant that the request created.
             other = roomy.post("/v1/tenants", json=tenant_body(slug, name="Another"), headers=key)
-            assert (other.status_code, other.json()["code"]) == (422, "key-reused")
+            assert refusal(other) == (422, "key-reused")
         again = roomy.post("/v1/tenants", json=tenant_body(slug), headers=key)
         assert (again.status_code, again.json()["slug"]) == (201, slug), again.text
         if there.status_code == 200:
@@ -100,34 +95,25 @@ def test_retry_with_the_same_key_completes_the_tenant(
     assert begun.count(unfinished) >= 2
 
 
-def test_worker_creates_the_certificate_with_requested_names(
+def test_unfinished_tenant_keeps_its_names_and_can_be_deleted(
     roomy: httpx.Client, database: Database, tmp_path: Path, msp_token: str, app_engine: Engine, owner_engine: Engine
 ) -> None:
-    for slug in killed_requests(database, tmp_path, msp_token):
-        with Session(owner_engine) as session:
-            tenant_id = session.scalar(select(Tenant.id).where(Tenant.slug == slug))
-        if tenant_id is not None:
-            with session_scope(TenantScope(TenantId(tenant_id)), engine=app_engine) as session:
-                assert expected_server_names(session, TenantId(tenant_id)) == NAMES
-            return
-    raise AssertionError("nothing was begun")
-
-
-def test_key_of_a_tenant_being_deleted_creates_nothing(
-    roomy: httpx.Client, database: Database, tmp_path: Path, msp_token: str, app_engine: Engine, owner_engine: Engine
-) -> None:
+    """The worker creates the certificate with the requested names. The key of a deleted tenant creates nothing."""
     for slug in killed_requests(database, tmp_path, msp_token):
         there = roomy.get(f"/v1/tenants/{slug}")
-        if there.status_code == 200:
-            gone = roomy.delete(f"/v1/msps/acme/tenants/{slug}")
-            assert gone.status_code == 200, gone.text
-            a_minute_later(owner_engine)
-            again = roomy.post("/v1/tenants", json=tenant_body(slug), headers={"Idempotency-Key": slug})
-            assert (again.status_code, again.json()["code"]) == (409, "conflict")
-            assert "is deleting the tenant" in again.json()["detail"]
-            with session_scope(TenantScope(TenantId(there.json()["id"])), engine=app_engine) as session:
-                assert not session.scalars(AUTHORITIES).all()
-            return
+        if there.status_code != 200:
+            continue
+        tenant_id = TenantId(there.json()["id"])
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            assert expected_server_names(session, tenant_id) == NAMES
+        assert roomy.delete(f"/v1/msps/acme/tenants/{slug}").status_code == 200
+        a_minute_later(owner_engine)
+        again = roomy.post("/v1/tenants", json=tenant_body(slug), headers={"Idempotency-Key": slug})
+        assert refusal(again) == (409, "conflict")
+        assert "is deleting the tenant" in again.json()["detail"]
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            assert not session.scalars(AUTHORITIES).all()
+        return
     raise AssertionError("nothing was begun")
 
 
@@ -139,13 +125,13 @@ def test_invalid_name_leaves_no_tenant(api: httpx.Client) -> None:
 
 
 def test_taken_slug_is_reported_with_a_remedy(api: httpx.Client, operator: dict[str, str]) -> None:
-    assert api.post("/v1/tenants", json={"msp": "acme", "slug": "hill"}).status_code == 201
+    created(api.post("/v1/tenants", json={"msp": "acme", "slug": "hill"}))
     again = api.post("/v1/tenants", json={"msp": "acme", "slug": "hill"})
-    assert "it is active." in again.json()["detail"]
+    assert ("it is active." in again.json()["detail"], again.json()["place"]) == (True, "slug")
     assert api.delete("/v1/msps/acme/tenants/hill").status_code == 200
     deleting = api.post("/v1/tenants", json={"msp": "acme", "slug": "hill"})
     assert ("the tenant is being deleted." in deleting.json()["detail"], deleting.status_code) == (True, 409)
     # If the slug belongs to another MSP, the error reveals only that it is taken.
-    assert api.post("/v1/msps", headers=operator, json={"slug": "other"}).status_code == 201
+    created(api.post("/v1/msps", headers=operator, json={"slug": "other"}))
     others = api.post("/v1/tenants", headers=operator, json={"msp": "other", "slug": "alpha"})
     assert others.json()["detail"] == "Tenant 'alpha' already exists."

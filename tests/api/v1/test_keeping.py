@@ -1,9 +1,8 @@
-"""Retention, exports and the status of the platform, in the API."""
+"""Retention, exports and the status of the platform."""
 
 import json
 
 import httpx
-import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
@@ -13,24 +12,18 @@ from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.ids import TenantId
 from nac.models import ExportJob
-from tests.api.v1.conftest import MakeToken
+from tests.api.v1.responses import created
 
 TENANT = "/v1/tenants/alpha"
 RETENTION, EXPORTS = f"{TENANT}/retention", f"{TENANT}/exports"
-
-
-@pytest.fixture
-def operator(make_token: MakeToken) -> dict[str, str]:
-    return {"Authorization": f"Bearer {make_token(Owner())}"}
 
 
 def test_retention_is_previewed_updated_and_held(api: httpx.Client) -> None:
     logs = {each["log"]: each for each in api.get(RETENTION).json()["items"]}
     assert set(logs) == {"auth", "accounting", "sessions", "usage", "coa"}
     assert logs["auth"]["days_chosen"] is False
-    foreseen = api.post(f"{RETENTION}/auth/preview", json={"days": 30})
-    assert foreseen.status_code == 200, foreseen.text
-    assert (foreseen.json()["days"], foreseen.json()["lost_days"]) == (30, 0)
+    foreseen = api.post(f"{RETENTION}/auth/preview", json={"days": 30}).json()
+    assert (foreseen["days"], foreseen["lost_days"]) == (30, 0)
     assert api.get(f"{RETENTION}/auth").json() == logs["auth"]
     changed = api.patch(f"{RETENTION}/auth", json={"days": 30, "export": "csv", "bytes": 1 << 30}).json()
     assert (changed["days"], changed["export"], changed["bytes"]) == (30, "csv", 1 << 30)
@@ -39,15 +32,9 @@ def test_retention_is_previewed_updated_and_held(api: httpx.Client) -> None:
     api.patch(f"{RETENTION}/auth", json={"export": "csv", "bytes": 1 << 30})
     cleared = api.patch(f"{RETENTION}/auth", json={"export": None, "bytes": None}).json()
     assert (cleared["export"], cleared["bytes"]) == (None, None)
-    assert api.patch(f"{RETENTION}/auth", json={"days": None}).status_code == 422
-    for wrong in ({"days": 1}, {"days": 0}, {"days": "many"}, {"bytes": 5}, {"export": "pdf"}, {"log": "coa"}):
-        assert api.patch(f"{RETENTION}/auth", json=wrong).status_code == 422, wrong
-    assert api.patch(f"{RETENTION}/coa", json={"export": "csv"}).json()["place"] == "export"
     assert api.get(f"{RETENTION}/audit").status_code == 422
-    held = api.post(f"{RETENTION}/holds", json={"reason": "Case 17", "since": "2026-01-01"})
-    assert held.status_code == 201, held.text
+    hold = created(api.post(f"{RETENTION}/holds", json={"reason": "Case 17", "since": "2026-01-01"}))["id"]
     assert api.get(f"{RETENTION}/auth").json()["held"] is True
-    hold = held.json()["id"]
     assert api.post(f"{RETENTION}/holds/{hold}/clear").json()["cleared_at"]
     assert api.post(f"{RETENTION}/holds/{hold}/clear").status_code == 409
     assert [each["id"] for each in api.get(f"{RETENTION}/holds").json()["items"]] == [hold]
@@ -79,9 +66,6 @@ def test_export_is_started_cancelled_and_retried(api: httpx.Client) -> None:
     assert api.post(f"{EXPORTS}/{job['id']}/cancel").json()["state"] == "cancelled"
     assert [each["id"] for each in api.get(EXPORTS, params={"state": "cancelled"}).json()["items"]] == [job["id"]]
     assert api.get(EXPORTS, params={"state": "done"}).json()["items"] == []
-    for wrong in ({"log": "audit"}, {"since": "2040-01-01T00:00:00Z"}, {"format": "pdf"}, {"since": "yesterday"}):
-        body = {"log": "auth", "since": "2026-01-01T00:00:00Z"} | wrong
-        assert api.post(EXPORTS, json=body).status_code == 422, wrong
 
 
 def test_export_files_download_whole_and_in_ranges(

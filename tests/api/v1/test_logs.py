@@ -1,4 +1,4 @@
-"""Decisions, accounting and usage in the API."""
+"""Decisions, accounting and usage."""
 
 from datetime import timedelta
 
@@ -12,11 +12,13 @@ from nac.kit.clock import utc_now
 from nac.kit.db.base import Base
 from nac.kit.ids import TenantId
 from nac.sessions import log_search
+from tests.api.v1.responses import error_paths
 from tests.factories.rows import make_row
 
 TENANT = "/v1/tenants/alpha"
 NOW = utc_now()
 MAC = "02a0c0000001"
+_DENIED = {"permitted": False, "verdict": "deny", "reason": "unknown-mac"}
 
 
 @pytest.fixture
@@ -35,31 +37,21 @@ def test_decision_is_listed_and_shown_with_its_inputs(api: httpx.Client, write) 
         "auth_log",
         mac=MAC,
         identity="ann",
-        permitted=False,
-        verdict="deny",
-        reason="unknown-mac",
         rule_name="staff",
         reply=[["Reply-Message", ":=", "no"]],
         request={"method": ["mab"], "radius.User-Name": ["outer"]},
         nas_address="192.0.2.7",
         nas_identifier="switch-1",
         certificate_serial="",
+        **_DENIED,
     )
     write("auth_log", 5, mac="02a0c0000002", permitted=True, verdict="permit", reason="rule-permitted")
     page = api.get(f"{TENANT}/decisions").json()
     assert (len(page["items"]), page["next"], page["searched_to"]) == (2, None, None)
     told = page["items"][0]
-    assert {name: told[name] for name in ("verdict", "mac", "user", "outer_user", "nas", "reason", "rule")} == {
-        "verdict": "deny",
-        "mac": "02:a0:c0:00:00:01",
-        "user": "ann",
-        "outer_user": "outer",
-        "nas": "switch-1",
-        "reason": "unknown-mac",
-        "rule": "staff",
-    }
-    assert told["title"]
-    assert told["remedy"]
+    named = {"mac": "02:a0:c0:00:00:01", "user": "ann", "outer_user": "outer", "nas": "switch-1"}
+    assert told.items() >= (named | {"verdict": "deny", "reason": "unknown-mac", "rule": "staff"}).items()
+    assert all((told["title"], told["remedy"]))
     assert page["items"][1]["remedy"] == ""
     whole = api.get(f"{TENANT}/decisions/{told['id']}").json()
     assert told.items() <= whole.items()
@@ -70,7 +62,7 @@ def test_decision_is_listed_and_shown_with_its_inputs(api: httpx.Client, write) 
 
 
 def test_filters_match_the_expected_decisions(api: httpx.Client, write) -> None:
-    write("auth_log", 0, mac=MAC, identity="a", permitted=False, verdict="deny", reason="unknown-mac")
+    write("auth_log", 0, mac=MAC, identity="a", **_DENIED)
     write("auth_log", 10, identity="b", verdict="quarantine")
     write("auth_log", 20, identity="c", nas_identifier="switch-1", monitored="site", verdict="permit", method="mab")
     for wanted, found in (
@@ -117,22 +109,17 @@ def test_search_resumes_where_it_stopped(
 def test_invalid_parameters_are_rejected_with_their_path(api: httpx.Client, path: str) -> None:
     for wanted, place in (
         ({"mac": "xyz"}, "mac"),
-        ({"after": "IjEyIg"}, "after"),
         ({"since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z"}, "until"),
-        ({"limit": 0}, "limit"),
         ({"user": "\0"}, "query"),
     ):
         answer = api.get(f"{TENANT}/{path}", params=wanted)
-        assert answer.status_code == 422, answer.text
-        told = answer.json()
-        assert place in [each["place"] for each in told.get("mistakes", [])] + [told.get("place", "")]
+        assert (answer.status_code, error_paths(answer)) == (422, [place]), answer.text
 
 
 def test_unknown_reason_and_verdict_are_rejected(api: httpx.Client) -> None:
-    [mistake] = api.get(f"{TENANT}/decisions", params={"reason": "perhaps"}).json()["mistakes"]
-    assert mistake["place"] == "reason"
-    assert api.get(f"{TENANT}/decisions", params={"verdict": "perhaps"}).status_code == 422
-    assert api.get(f"{TENANT}/decisions", params={"method": "perhaps"}).status_code == 422
+    for name in ("reason", "verdict", "method"):
+        answer = api.get(f"{TENANT}/decisions", params={name: "perhaps"})
+        assert (answer.status_code, error_paths(answer)) == (422, [name])
     assert api.get(f"{TENANT}/decisions", params={"site": "nowhere"}).json()["code"] == "site-not-found"
 
 

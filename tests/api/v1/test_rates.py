@@ -1,6 +1,7 @@
 """Rate limits, their response headers, and deprecated routes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
 
@@ -8,38 +9,44 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from api.credential_rate_limit import CredentialRateLimit, RateBuckets, hash_credential
+from api.credential_rate_limit import RateBuckets, hash_credential
 from api.main import create_app
 from api.response_headers import DeprecationHeaders, deprecated
 from nac.core.access.grants import Owner
 from nac.kit.ids import TenantId
 from tests.api.app_server import serve_app, settings_of_public
-from tests.api.v1.conftest import MakeToken
+from tests.api.v1.conftest import As, MakeToken, bearer
 from tests.factories.tenancy import Platform
 from tests.postgres import Database
 
 LIST = "/v1/tenants/alpha/endpoints"
 
 
+Limited = Callable[..., httpx.Client]
+
+
 @pytest.fixture
-def limited(database: Database, tmp_path: Path, tenant_id, msp_token: str) -> Iterator[httpx.Client]:
-    limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "5", "ADMIT_API_FAILURES_PER_MINUTE": "3"}
-    with serve_app(create_app(settings_of_public(database, tmp_path, **limits))) as client:
-        yield client
+def limited(database: Database, tmp_path: Path, tenant_id: TenantId) -> Iterator[Limited]:
+    """Start the API with these limits."""
+    with ExitStack() as stack:
+        yield lambda **limits: stack.enter_context(
+            serve_app(create_app(settings_of_public(database, tmp_path, **limits)))
+        )
 
 
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
+@pytest.fixture
+def client(limited: Limited) -> httpx.Client:
+    return limited(ADMIT_API_REQUESTS_PER_MINUTE="5", ADMIT_API_FAILURES_PER_MINUTE="3")
 
 
-def test_rate_limited_caller_gets_retry_after(limited: httpx.Client, msp_token: str) -> None:
-    answers = [limited.get(LIST, headers=bearer(msp_token)) for _ in range(6)]
+def test_rate_limited_caller_gets_retry_after(client: httpx.Client, msp_token: str) -> None:
+    answers = [client.get(LIST, headers=bearer(msp_token)) for _ in range(6)]
     assert [answer.status_code for answer in answers] == [200] * 6
     # A caller with a valid token has its own bucket.
     assert answers[0].headers["ratelimit"].startswith('"source";r=4;t=')
     assert answers[1].headers["ratelimit-policy"] == '"credential";q=5;w=60'
     assert answers[1].headers["ratelimit"].startswith('"credential";r=4;t=')
-    refused = limited.get(LIST, headers=bearer(msp_token))
+    refused = client.get(LIST, headers=bearer(msp_token))
     assert refused.status_code == 429
     assert refused.headers["content-type"] == "application/problem+json"
     assert refused.json()["code"] == "too-many-requests"
@@ -47,32 +54,29 @@ def test_rate_limited_caller_gets_retry_after(limited: httpx.Client, msp_token: 
     assert refused.headers["ratelimit"].startswith('"credential";r=0;t=')
     assert refused.headers["x-request-id"]
     # Other callers, and callers without a credential, have their own buckets.
-    assert limited.get(LIST).status_code == 401
-    assert limited.get("/readyz").status_code != 429
+    assert client.get(LIST).status_code == 401
+    assert client.get("/readyz").status_code != 429
 
 
-def test_guessing_caller_is_blocked_without_locking_out_others(limited: httpx.Client, msp_token: str) -> None:
-    assert limited.get(LIST, headers=bearer(msp_token)).status_code == 200
-    guesses = [limited.get(LIST, headers=bearer(f"admit_{'a' * 16}_{number:026d}")).status_code for number in range(6)]
+def test_guessing_caller_is_blocked_without_locking_out_others(client: httpx.Client, msp_token: str) -> None:
+    assert client.get(LIST, headers=bearer(msp_token)).status_code == 200
+    guesses = [client.get(LIST, headers=bearer(f"admit_{'a' * 16}_{number:026d}")).status_code for number in range(6)]
     assert guesses == [401] * 3 + [429] * 2 + [429]
-    assert limited.get(LIST, headers=bearer(msp_token)).status_code == 200
+    assert client.get(LIST, headers=bearer(msp_token)).status_code == 200
 
 
-def test_invalid_credential_gets_no_bucket_of_its_own(limited: httpx.Client) -> None:
+def test_invalid_credential_gets_no_bucket_of_its_own(client: httpx.Client) -> None:
     """A route that does not require a credential does not validate credentials either."""
     shown = [{"Cookie": f"admit={number}"} for number in range(3)] + [bearer(f"x{number}") for number in range(3)]
-    answers = [limited.get("/sign-up", headers=headers) for headers in shown]
+    answers = [client.get("/sign-up", headers=headers) for headers in shown]
     assert [answer.status_code for answer in answers] == [404] * 5 + [429]
     assert answers[-1].headers["ratelimit"].startswith('"source";r=0;t=')
 
 
-def test_failures_of_others_do_not_block_new_callers(
-    database: Database, tmp_path: Path, tenant_id, msp_token: str
-) -> None:
-    limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "0", "ADMIT_API_FAILURES_PER_MINUTE": "1"}
-    with serve_app(create_app(settings_of_public(database, tmp_path, **limits))) as client:
-        assert [client.get(LIST, headers=bearer("admit_stale")).status_code for _ in range(3)] == [401, 429, 429]
-        assert client.get(LIST, headers=bearer(msp_token)).status_code == 200
+def test_failures_of_others_do_not_block_new_callers(limited: Limited, msp_token: str) -> None:
+    client = limited(ADMIT_API_FAILURES_PER_MINUTE="1")
+    assert [client.get(LIST, headers=bearer("admit_stale")).status_code for _ in range(3)] == [401, 429, 429]
+    assert client.get(LIST, headers=bearer(msp_token)).status_code == 200
 
 
 def test_buckets_refill() -> None:
@@ -104,7 +108,6 @@ def test_each_credential_has_its_own_bucket() -> None:
     assert hash_credential([proxied, *shown[2]]) == hash_credential(shown[2])
     assert hash_credential([*shown[2], *shown[0]]) == hash_credential(shown[0])
     assert hash_credential([(b"cookie", b"admit=b"), *shown[2]]) != hash_credential([(b"cookie", b"admit=b")])
-    assert CredentialRateLimit is not None
 
 
 def test_deprecated_route_has_headers() -> None:
@@ -130,25 +133,17 @@ def test_deprecated_route_has_headers() -> None:
     assert app.openapi()["paths"]["/old"]["get"]["deprecated"] is True
 
 
-def test_token_has_one_bucket_in_any_header_form(limited: httpx.Client, msp_token: str) -> None:
-    ways = [[("Cookie", f"admit=x{number}"), ("Authorization", f"Bearer {msp_token}")] for number in range(2)]
-    for way in ways:
-        assert limited.get(LIST, headers=way).status_code == 200
-    answers = [limited.get(LIST, headers=way) for way in (ways * 3)]
-    assert [answer.status_code for answer in answers] == [200] * 4 + [429] * 2
+def test_token_has_one_bucket_in_any_header_form(client: httpx.Client, msp_token: str) -> None:
+    ways = [bearer(msp_token) | {"Cookie": f"admit=x{number}"} for number in range(2)]
+    answers = [client.get(LIST, headers=way) for way in (ways * 4)]
+    assert [answer.status_code for answer in answers] == [200] * 6 + [429] * 2
     assert answers[-1].headers["ratelimit"].startswith('"credential";r=0;t=')
 
 
-@pytest.fixture
-def shared(database: Database, tmp_path: Path, tenant_id, msp_token: str) -> Iterator[httpx.Client]:
-    limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "5", "ADMIT_API_OWNER_REQUESTS_PER_MINUTE": "8"}
-    with serve_app(create_app(settings_of_public(database, tmp_path, **limits))) as client:
-        yield client
-
-
 def test_tokens_of_one_owner_share_a_bucket(
-    shared: httpx.Client, make_token: MakeToken, platform: Platform, tenant_id: TenantId
+    limited: Limited, make_token: MakeToken, platform: Platform, as_tenant: As
 ) -> None:
+    shared = limited(ADMIT_API_REQUESTS_PER_MINUTE="5", ADMIT_API_OWNER_REQUESTS_PER_MINUTE="8")
     own = [make_token(Owner(platform.msp_id)) for _ in range(3)]
     answers = [shared.get(LIST, headers=bearer(token)) for token in own for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200] * 8 + [429]
@@ -163,30 +158,21 @@ def test_tokens_of_one_owner_share_a_bucket(
     assert (refused.json()["code"], 1 <= int(refused.headers["retry-after"]) <= 8) == ("too-many-requests", True)
     assert "of all credentials of one owner" in refused.json()["detail"]
     # A tenant of this owner is another owner.
-    assert shared.get(LIST, headers=bearer(make_token(Owner(tenant_id=tenant_id)))).status_code == 200
+    assert shared.get(LIST, headers=as_tenant()).status_code == 200
 
 
-def test_varied_spellings_count_for_the_token_owner(
-    database: Database, tmp_path: Path, tenant_id, msp_token: str
-) -> None:
-    limits = {"ADMIT_API_OWNER_REQUESTS_PER_MINUTE": "8"}
-    with serve_app(create_app(settings_of_public(database, tmp_path, **limits))) as client:
-        ways = [[("Cookie", f"admit=x{number}"), ("Authorization", f"Bearer {msp_token}")] for number in range(10)]
-        answers = [client.get(LIST, headers=way) for way in ways]
+def test_varied_spellings_count_for_the_token_owner(limited: Limited, msp_token: str) -> None:
+    client = limited(ADMIT_API_OWNER_REQUESTS_PER_MINUTE="8")
+    answers = [client.get(LIST, headers=bearer(msp_token) | {"Cookie": f"admit=x{number}"}) for number in range(10)]
     assert [answer.status_code for answer in answers] == [200] * 8 + [429] * 2
     assert answers[-1].headers["ratelimit"].startswith('"owner";r=0;t=')
     assert int(answers[-1].headers["retry-after"]) >= 1
 
 
-def test_extra_credentials_do_not_charge_another_caller(
-    database: Database, tmp_path: Path, tenant_id, msp_token: str, make_token: MakeToken
-) -> None:
-    limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "5"}
-    with serve_app(create_app(settings_of_public(database, tmp_path, **limits))) as client:
-        beside = ("Cookie", "admit=nothing")
-        tokens = (msp_token, make_token(Owner(tenant_id=tenant_id)))
-        mine, others = ([beside, ("Authorization", f"Bearer {token}")] for token in tokens)
-        assert client.get(LIST, headers=mine).status_code == 200
-        for _ in range(10):
-            client.get(LIST, headers=others)
-        assert client.get(LIST, headers=mine).status_code == 200
+def test_extra_credentials_do_not_charge_another_caller(limited: Limited, msp_token: str, as_tenant: As) -> None:
+    client = limited(ADMIT_API_REQUESTS_PER_MINUTE="5")
+    mine, others = (who | {"Cookie": "admit=nothing"} for who in (bearer(msp_token), as_tenant()))
+    assert client.get(LIST, headers=mine).status_code == 200
+    for _ in range(10):
+        client.get(LIST, headers=others)
+    assert client.get(LIST, headers=mine).status_code == 200

@@ -10,6 +10,7 @@ from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import get_process_engine
 from nac.models import ApiToken
+from tests.api.v1.conftest import bearer
 from tests.factories.tenancy import Platform
 from tests.statements import counted
 
@@ -85,7 +86,7 @@ def test_caller_is_checked_on_each_request(
     api: httpx.Client, make_token, platform: Platform, owner_engine: Engine
 ) -> None:
     token = make_token(Owner(platform.msp_id))
-    headers = {"Authorization": f"Bearer {token}"}
+    headers = bearer(token)
     path = f"{ALPHA}/endpoints"
     assert [api.get(path, headers=headers).status_code for _ in range(2)] == [200, 200]
     of_token = update(ApiToken).where(ApiToken.public_id == token.split("_")[1])

@@ -1,8 +1,9 @@
-"""Validation errors are plain sentences with a readable path of the field."""
+"""Validation errors are plain sentences with a readable path of the field. Times use RFC 3339."""
 
 import httpx
 
 ENDPOINTS = "/v1/tenants/alpha/endpoints"
+A_TIME = ("The value must be a date and time.", "Write the value as 2027-01-31T18:00:00+01:00.")
 AN_OBJECT = "Send a JSON object with Content-Type: application/json."
 
 
@@ -39,10 +40,7 @@ def test_validation_error_is_a_plain_sentence(api: httpx.Client) -> None:
         ({}, {"mac": ("The value is required.", "Send the value.")}),
         ({"mac": "a", "nmae": "x"}, {"nmae": ("Unknown field.", "Did you mean name?")}),
         ({"mac": "a", "name": 5}, {"name": ("The value must be text.", "Write the value in quotes.")}),
-        (
-            {"mac": "a", "valid_until": "soon"},
-            {"valid_until": ("The value must be a date and time.", "Write the value as 2027-01-31T18:00:00+01:00.")},
-        ),
+        ({"mac": "a", "valid_until": "soon"}, {"valid_until": A_TIME}),
         ({"mac": "a", "groups": ["x", 1]}, {"groups[1]": ("The value must be text.", "Write the value in quotes.")}),
         ([], {"body": ("The value must be an object.", AN_OBJECT)}),
         ("text", {"body": ("The value must be an object.", AN_OBJECT)}),
@@ -83,3 +81,23 @@ def test_path_and_query_errors_name_only_the_parameter(api: httpx.Client) -> Non
     assert answer.json()["mistakes"] == [{"place": "limit", "detail": "The value must be at least 1."}]
     answer = api.get("/v1/tenants/alpha/jobs/x")
     assert answer.json()["mistakes"][0]["place"] == "job_id"
+
+
+def test_number_is_rejected_as_a_time(api: httpx.Client) -> None:
+    """A number could be seconds or milliseconds."""
+    wrong = {"detail": A_TIME[0], "remedy": A_TIME[1]}
+    for path in ("decisions?until", "audit?since", "endpoints?seen_since", "usage?since"):
+        for given in ("0.5", "1769846400", "1769846400000", "2026-01-31", "-1", "P1D", "31.1.2026 8:00Z"):
+            answer = api.get(f"/v1/tenants/alpha/{path}={given}")
+            assert answer.status_code == 422, given
+            assert answer.json()["mistakes"] == [{"place": path.partition("?")[2]} | wrong]
+    for given in (1_769_846_400, 0.5, "1769846400", True):
+        answer = api.post(ENDPOINTS, json={"mac": "00:00:5e:00:53:01", "valid_until": given})
+        assert answer.json()["mistakes"] == [{"place": "valid_until"} | wrong]
+    assert api.get(ENDPOINTS).json()["items"] == []
+
+
+def test_valid_time_formats_are_accepted(api: httpx.Client) -> None:
+    for number, given in enumerate(("2099-01-31T08:00Z", "2099-01-31t09:00:00.0+01:00", "2099-01-31 08:00:00Z")):
+        made = api.post(ENDPOINTS, json={"mac": f"00:00:5e:00:53:0{number}", "valid_until": given})
+        assert made.json()["valid_until"] == "2099-01-31T08:00:00Z"

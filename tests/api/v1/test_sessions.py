@@ -1,4 +1,4 @@
-"""Sessions through the API."""
+"""Sessions."""
 
 from datetime import datetime, timedelta
 
@@ -12,14 +12,13 @@ from nac.cellformat.packet_values import encode_class
 from nac.kit.db import get_process_engine
 from nac.kit.ids import TenantId
 from nac.models import AuthLog, EndedSession, RadiusSession
+from tests.api.v1.responses import error_paths, walk
 from tests.factories.rows import make_row
 from tests.statements import counted
 
 SESSIONS = "/v1/tenants/alpha/sessions"
 NOON = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
 MAC = "02a0c0000001"
-
-PLACES = SortedPaging(100, "", "-started_at")
 
 
 @pytest.fixture
@@ -62,11 +61,7 @@ def test_pages_list_live_sessions_before_ended_ones(api: httpx.Client, put) -> N
         put(20 + minutes, stop=50, history=True)
     live = ["s2", "s1", "s0"]
     assert listed(api) == live
-    seen, after = [], ""
-    while after is not None:
-        page = api.get(SESSIONS, params={"ended": True, "limit": 2, "after": after}).json()
-        seen += [each["session_id"] for each in page["items"]]
-        after = page["next"]
+    seen = [each["session_id"] for each in walk(api, SESSIONS, ended=True)]
     assert seen == [*live, "s12", "s11", "s10", "s22", "s21", "s20"]
 
 
@@ -97,15 +92,11 @@ def test_session_is_shown_with_its_first_decision(api: httpx.Client, put, owner_
         make_row(session, AuthLog.__table__, tenant_id, at=at, mac=MAC, rule_name="staff", vlan="20", policy_version=3)
     row = put(1, **{"class": encode_class(int(at.timestamp() * 1_000_000))})
     shown = api.get(f"{SESSIONS}/{row}").json()
-    assert {name: shown[name] for name in ("id", "mac", "nas", "rule", "vlan", "policy_version", "stopped_at")} == {
-        "id": row,
-        "mac": "02:a0:c0:00:00:01",
-        "nas": "switch-1",
-        "rule": "staff",
-        "vlan": "20",
-        "policy_version": 3,
-        "stopped_at": None,
-    }
+    decided = {"rule": "staff", "vlan": "20", "policy_version": 3}
+    assert (
+        shown.items()
+        >= {"id": row, "mac": "02:a0:c0:00:00:01", "nas": "switch-1", "stopped_at": None, **decided}.items()
+    )
     assert shown["decision"].startswith(f"{int(at.timestamp())}000000-")
     plain = api.get(f"{SESSIONS}/{put(2)}").json()
     assert (plain["decision"], plain["rule"]) == (None, None)
@@ -133,16 +124,10 @@ def test_invalid_parameters_are_rejected_with_their_path(api: httpx.Client) -> N
         ({"until": "9999-12-31T23:59:59-14:00"}, "until"),
         ({"session_id": "x" * 254}, "session_id"),
         ({"user": "a\0b"}, "query"),
-        ({"after": "IjEyIg"}, "after"),
-        # A time without a zone, and a number that no row has.
-        ({"after": PLACES.cursor("live 2026-11-20T12:00:00 1")}, "after"),
-        ({"after": PLACES.cursor("live 2026-11-20T12:00:00+00:00 99999999999999999999")}, "after"),
         ({"limit": 1_001}, "limit"),
     ):
         answer = api.get(SESSIONS, params=wanted)
-        assert answer.status_code == 422, answer.text
-        told = answer.json()
-        assert place in [each["place"] for each in told.get("mistakes", [])] + [told.get("place", "")]
+        assert (answer.status_code, error_paths(answer)) == (422, [place]), answer.text
 
 
 def test_unknown_site_and_nas_are_named(api: httpx.Client) -> None:

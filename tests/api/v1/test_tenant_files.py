@@ -11,30 +11,18 @@ import httpx
 import pytest
 from sqlalchemy import Engine, Table, select, text
 
-from api.main import create_app
 from nac.core.jobs import runner
 from nac.core.jobs.runner import MultiTransactionHandler
 from nac.kit.db import PlatformScope, session_scope
 from nac.models import AuditEntry, Job
 from nac.onboarding.tenant_files import file_jobs, writer
-from tests.api.app_server import serve_app, settings_of_public
 from tests.factories.certificates import SEALER, SIGNING
 from tests.job_runs import run_next
-from tests.postgres import Database
 
 FILES = "/v1/msps/acme/tenant-files"
 
 
-@pytest.fixture
-def files(database: Database, tmp_path: Path, api: httpx.Client) -> Iterator[httpx.Client]:
-    (tmp_path / "files").mkdir()
-    settings = settings_of_public(database, tmp_path / "files", ADMIT_EXPORT_DIR=str(tmp_path / "exports"))
-    with serve_app(create_app(settings)) as client:
-        client.headers["Authorization"] = api.headers["Authorization"]
-        yield client
-
-
-def work(tmp_path: Path, app_engine: Engine, worker_engine: Engine) -> None:
+def run_jobs(tmp_path: Path, app_engine: Engine, worker_engine: Engine) -> None:
     handlers = {
         file_jobs.EXPORT_JOB: MultiTransactionHandler(
             partial(file_jobs.run_export_job, export_dir=tmp_path / "exports", sealer=SEALER)
@@ -45,43 +33,43 @@ def work(tmp_path: Path, app_engine: Engine, worker_engine: Engine) -> None:
         pass
 
 
-def test_tenant_is_exported_and_imported_as_another(files, tmp_path, app_engine, worker_engine, monkeypatch) -> None:
+def test_tenant_is_exported_and_imported_as_another(api, tmp_path, app_engine, worker_engine, monkeypatch) -> None:
     monkeypatch.setattr(runner, "_PROGRESS_SECONDS", 0)
-    files.post("/v1/tenants/alpha/endpoints", json={"mac": "00:00:5e:00:53:01"})
-    own = files.get("/v1/tenants/alpha").json()["id"]
-    export_job = files.post(f"/v1/msps/acme/tenants/{own}/export", json={})
+    api.post("/v1/tenants/alpha/endpoints", json={"mac": "00:00:5e:00:53:01"})
+    own = api.get("/v1/tenants/alpha").json()["id"]
+    export_job = api.post(f"/v1/msps/acme/tenants/{own}/export", json={})
     assert export_job.status_code == 202, export_job.text
     job = export_job.json()["id"]
-    assert files.get(f"{FILES}/{job}").status_code == 404
-    work(tmp_path, app_engine, worker_engine)
-    done = files.get(f"/v1/msps/acme/jobs/{job}").json()
+    assert api.get(f"{FILES}/{job}").status_code == 404
+    run_jobs(tmp_path, app_engine, worker_engine)
+    done = api.get(f"/v1/msps/acme/jobs/{job}").json()
     assert (done["state"], done["result"]["rows"]["endpoints"]) == ("done", 1), done
     assert done["done"] == done["total"] == sum(done["result"]["rows"].values())
     assert done["title"] == "Export of tenant alpha"
-    got = files.get(f"{FILES}/{job}")
+    got = api.get(f"{FILES}/{job}")
     assert (got.status_code, got.content[:2]) == (200, b"PK")
 
     body = {"slug": "copy", "file": base64.b64encode(got.content).decode()}
-    brought = files.post(FILES, json=body)
+    brought = api.post(FILES, json=body)
     assert brought.status_code == 202, brought.text
-    wrong = files.post(FILES, json={"slug": "other", "file": base64.b64encode(got.content[:-40]).decode()})
-    work(tmp_path, app_engine, worker_engine)
-    jobs = {each["id"]: each for each in files.get("/v1/msps/acme/jobs").json()["items"]}
+    wrong = api.post(FILES, json={"slug": "other", "file": base64.b64encode(got.content[:-40]).decode()})
+    run_jobs(tmp_path, app_engine, worker_engine)
+    jobs = {each["id"]: each for each in api.get("/v1/msps/acme/jobs").json()["items"]}
     taken = jobs[brought.json()["id"]]
     assert taken["state"] == "done", jobs
     assert taken["done"] == taken["total"] == sum(taken["result"]["rows"].values())
     assert jobs[wrong.json()["id"]]["problem"]["code"] == "tenant-file-refused"
-    copied = files.get("/v1/tenants/copy/endpoints").json()["items"]
+    copied = api.get("/v1/tenants/copy/endpoints").json()["items"]
     assert [each["mac"] for each in copied] == ["00:00:5e:00:53:01"]
-    assert files.get("/v1/tenants/other").status_code == 404
+    assert api.get("/v1/tenants/other").status_code == 404
 
 
 @pytest.fixture
-def export_job(files: httpx.Client) -> str:
+def export_job(api: httpx.Client) -> str:
     """Return the export job of a tenant with some endpoints."""
     for number in range(4):
-        files.post("/v1/tenants/alpha/endpoints", json={"mac": f"00:00:5e:00:53:{number:02x}"})
-    return str(files.post("/v1/msps/acme/tenants/alpha/export", json={}).json()["id"])
+        api.post("/v1/tenants/alpha/endpoints", json={"mac": f"00:00:5e:00:53:{number:02x}"})
+    return str(api.post("/v1/msps/acme/tenants/alpha/export", json={}).json()["id"])
 
 
 @pytest.fixture
@@ -109,12 +97,12 @@ def at_row(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], objec
 
 
 def test_long_export_renews_its_lease(
-    files, tmp_path, app_engine, worker_engine, owner_engine, export_job, overdue, monkeypatch
+    api, tmp_path, app_engine, worker_engine, owner_engine, export_job, overdue, monkeypatch
 ) -> None:
     at_row(monkeypatch, 0, overdue)
-    at_row(monkeypatch, 2, lambda: work(tmp_path, app_engine, worker_engine))
-    work(tmp_path, app_engine, worker_engine)
-    assert files.get(f"/v1/msps/acme/jobs/{export_job}").json()["state"] == "done"
+    at_row(monkeypatch, 2, lambda: run_jobs(tmp_path, app_engine, worker_engine))
+    run_jobs(tmp_path, app_engine, worker_engine)
+    assert api.get(f"/v1/msps/acme/jobs/{export_job}").json()["state"] == "done"
     with session_scope(PlatformScope(), engine=owner_engine) as session:
         assert session.scalars(select(Job.takes)).all() == [1]
         entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "tenant.export")).one()
@@ -122,7 +110,7 @@ def test_long_export_renews_its_lease(
 
 
 def test_replaced_exporter_changes_nothing(
-    files, tmp_path, app_engine, worker_engine, export_job, overdue, monkeypatch
+    api, tmp_path, app_engine, worker_engine, export_job, overdue, monkeypatch
 ) -> None:
     """The exporter is delayed beyond its lease.
 
@@ -132,19 +120,19 @@ def test_replaced_exporter_changes_nothing(
 
     def wait_beyond_the_lease() -> None:
         overdue()
-        work(tmp_path, app_engine, worker_engine)
+        run_jobs(tmp_path, app_engine, worker_engine)
         path = file_jobs.get_path(tmp_path / "exports", UUID(export_job))
-        seen.append((files.get(f"{FILES}/{export_job}").status_code, sha256(path.read_bytes()).hexdigest()))
+        seen.append((api.get(f"{FILES}/{export_job}").status_code, sha256(path.read_bytes()).hexdigest()))
 
     at_row(monkeypatch, 1, wait_beyond_the_lease)
-    work(tmp_path, app_engine, worker_engine)
-    got = files.get(f"{FILES}/{export_job}")
+    run_jobs(tmp_path, app_engine, worker_engine)
+    got = api.get(f"{FILES}/{export_job}")
     assert seen == [(200, sha256(got.content).hexdigest())]
     assert [path.name for path in file_jobs.get_folder(tmp_path / "exports").iterdir()] == [f"{export_job}.zip"]
 
 
-def test_file_of_an_unfinished_job_is_not_found(files: httpx.Client, tmp_path: Path, export_job: str) -> None:
+def test_file_of_an_unfinished_job_is_not_found(api: httpx.Client, tmp_path: Path, export_job: str) -> None:
     path = file_jobs.get_path(tmp_path / "exports", UUID(export_job))
     path.parent.mkdir(parents=True)
     path.write_bytes(b"half")
-    assert files.get(f"{FILES}/{export_job}").status_code == 404
+    assert api.get(f"{FILES}/{export_job}").status_code == 404

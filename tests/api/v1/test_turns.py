@@ -25,6 +25,7 @@ from nac.core.access.grants import Owner
 from nac.kit.ids import TenantId
 from nac.kit.settings import Settings
 from tests.api.app_server import serve_app, serve_app_on_port, settings_of_public
+from tests.api.v1.conftest import bearer
 from tests.factories.tenancy import make_tenant
 from tests.polling import until
 from tests.postgres import Database
@@ -38,26 +39,25 @@ _PROBLEM, _PAGE, _TEXT = "application/problem+json", "text/html; charset=utf-8",
 _FULL: Final = "All connections to the database are in use."
 
 
-@pytest.fixture
-def api_without_time_limit(database: Database, tmp_path: Path) -> Settings:
-    """An API whose requests wait for a connection without a limit, after they have a thread."""
-    return settings_of_public(database, tmp_path, ADMIT_API_DATABASE_WAIT_SECONDS="60")
+_WAIT: Final = "ADMIT_API_DATABASE_WAIT_SECONDS"
+Build = Callable[..., FastAPI]
 
 
 @pytest.fixture
-def api_with_time_limit(database: Database, tmp_path: Path) -> Settings:
-    """An API that limits the time that a request waits for a thread."""
-    return settings_of_public(database, tmp_path, ADMIT_API_DATABASE_WAIT_SECONDS="0.3")
+def build(database: Database, tmp_path: Path) -> Build:
+    """Create an application. A request waits briefly for a thread, and then without a limit for a connection."""
+
+    def build(make: Callable[[Settings], FastAPI], **changes: object) -> FastAPI:
+        app = make(replace(settings_of_public(database, tmp_path, **{_WAIT: "60"}), **changes))
+        app.state.settings = settings_of_public(database, tmp_path, **{_WAIT: "0.3"})
+        return app
+
+    return build
 
 
 @pytest.fixture
-def app(api_without_time_limit: Settings, api_with_time_limit: Settings) -> FastAPI:
-    return _limit_waiting_time(create_app(api_without_time_limit), api_with_time_limit)
-
-
-def _limit_waiting_time(app: FastAPI, api_with_time_limit: Settings) -> FastAPI:
-    app.state.settings = api_with_time_limit
-    return app
+def app(build: Build) -> FastAPI:
+    return build(create_app)
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def distinct_errors(refused: list[httpx.Response]) -> Refused:
 )
 def test_requests_without_a_thread_are_rejected_in_time(app, database, tenant_id, msp_token, ask, good) -> None:
     with serve_app(app, http=HttpWithFiles) as client:
-        client.headers["Authorization"] = f"Bearer {msp_token}"
+        client.headers.update(bearer(msp_token))
         client.get(ENDPOINTS)
         with held_up(client, database, "endpoints", ask, served_most=MAX_THREADS) as (asked, refused):
             assert distinct_errors(refused) == {(503, _PROBLEM, "5")}
@@ -111,10 +111,11 @@ def test_requests_without_a_thread_are_rejected_in_time(app, database, tenant_id
 
 
 def test_requests_waiting_for_a_lock_time_out(
-    api_with_time_limit: Settings, database: Database, tenant_id: TenantId, msp_token: str
+    database: Database, tmp_path: Path, tenant_id: TenantId, msp_token: str
 ) -> None:
-    with serve_app(create_app(api_with_time_limit)) as client, psycopg.connect(database.superuser_url) as other:
-        client.headers["Authorization"] = f"Bearer {msp_token}"
+    app = create_app(settings_of_public(database, tmp_path, **{_WAIT: "0.3"}))
+    with serve_app(app) as client, psycopg.connect(database.superuser_url) as other:
+        client.headers.update(bearer(msp_token))
         assert client.post(ENDPOINTS, json={"mac": "00:00:5e:00:53:01"}).status_code == 201
         other.execute("SELECT FROM endpoints FOR UPDATE")
         refused = client.post(f"{ENDPOINTS}/00:00:5e:00:53:01/block")
@@ -131,20 +132,17 @@ def test_exhausted_page_slots_reject_only_pages(app: FastAPI, database: Database
             refused,
         ):
             assert distinct_errors(refused) == {(503, _PAGE, "5")}
-            answers = {
-                (method, path): client.request(method, path).status_code
-                for method, path in (
-                    ("GET", "/healthz"),
-                    ("GET", "/sign-in"),
-                    ("GET", "/new-password"),
-                    ("GET", "/nothing"),
-                    ("DELETE", "/sign-in"),
-                    ("GET", ENDPOINTS),
-                    ("POST", f"{ENDPOINTS}/bulk"),
-                    ("GET", "/sign-in/company?name=%00"),
-                )
-            }
-            assert list(answers.values()) == [200, 200, 200, 404, 405, 401, 401, 422], answers
+            for method, path, status in (
+                ("GET", "/healthz", 200),
+                ("GET", "/sign-in", 200),
+                ("GET", "/new-password", 200),
+                ("GET", "/nothing", 404),
+                ("DELETE", "/sign-in", 405),
+                ("GET", ENDPOINTS, 401),
+                ("POST", f"{ENDPOINTS}/bulk", 401),
+                ("GET", "/sign-in/company?name=%00", 422),
+            ):
+                assert client.request(method, path).status_code == status, path
             json = {"Content-Type": "application/json"}
             large = client.post(f"{ENDPOINTS}/bulk", content=b'["' + 100_000 * b"x", headers=json)
             assert large.json()["code"] == "not-signed-in"
@@ -160,27 +158,18 @@ def test_exhausted_page_slots_reject_only_pages(app: FastAPI, database: Database
         pytest.param(enrolment.create_app, "http://pki.example", "/.well-known/est/nobody/cacerts", id="enrolment"),
     ],
 )
-def test_links_leave_threads_to_devices(
-    database, api_without_time_limit, api_with_time_limit, make, public_url, device
-) -> None:
+def test_links_leave_threads_to_devices(build: Build, database: Database, make, public_url: str, device: str) -> None:
     link = f"/enrol/{EnrolmentSecretText.make().reveal()}"
     with (
-        serve_app(
-            _limit_waiting_time(
-                make(replace(api_without_time_limit, public_url=public_url, connections_per_source=0)),
-                api_with_time_limit,
-            )
-        ) as client,
+        serve_app(build(make, public_url=public_url, connections_per_source=0)) as client,
         held_up(client, database, "enrolment_secrets", lambda c, _: c.get(link), served_most=MAX_LINK_REQUESTS) as (
             asked,
             refused,
         ),
     ):
         assert distinct_errors(refused) == {(503, _PAGE, "5")}
-        answers = [client.get(path).status_code for path in ("/healthz", "/nothing")]
-        assert answers == [200, 404]
         # Some threads and connections remain free.
-        assert client.get(device).status_code == 404
+        assert [client.get(path).status_code for path in ("/healthz", "/nothing", device)] == [200, 404, 404]
         assert not any(each.done() for each in asked)
 
 
@@ -197,13 +186,10 @@ def test_links_leave_threads_to_devices(
     ],
 )
 def test_devices_without_a_thread_do_not_block_links(
-    database, alpha, api_without_time_limit, api_with_time_limit, make, path, table, content_type
+    build: Build, database: Database, alpha, make, path: str, table: str, content_type: str
 ) -> None:
-    at = {"public_url": "http://127.0.0.1" if make is public.create_app else "http://pki.example"}
-    app = _limit_waiting_time(
-        make(replace(api_without_time_limit, connections_per_source=0, **at)), api_with_time_limit
-    )
-    with serve_app(app) as client:
+    public_url = "http://127.0.0.1" if make is public.create_app else "http://pki.example"
+    with serve_app(build(make, public_url=public_url, connections_per_source=0)) as client:
         with held_up(client, database, table, lambda c, _: c.get(path), served_most=MAX_DEVICE_REQUESTS) as (
             asked,
             refused,
@@ -214,14 +200,9 @@ def test_devices_without_a_thread_do_not_block_links(
         assert client.get(f"/enrol/{EnrolmentSecretText.make().reveal()}").status_code == 404
 
 
-def test_slow_forms_take_no_slots(
-    database: Database, api_without_time_limit: Settings, api_with_time_limit: Settings
-) -> None:
+def test_slow_forms_take_no_slots(build: Build) -> None:
     """This holds even for an invalid link."""
-    app = _limit_waiting_time(
-        public.create_app(replace(api_without_time_limit, public_url="http://127.0.0.1", connections_per_source=0)),
-        api_with_time_limit,
-    )
+    app = build(public.create_app, public_url="http://127.0.0.1", connections_per_source=0)
     link = f"/enrol/{EnrolmentSecretText.make().reveal()}"
     with serve_app_on_port(app) as url, ExitStack() as slow:
         port = int(url.rpartition(":")[2])
@@ -236,7 +217,7 @@ def test_waiting_requests_of_an_owner_block_no_other(
 ) -> None:
     """Each request waits for a lock and holds a connection. Without a limit, 10 of them would use up the pool."""
     other_id = TenantId(make_tenant(app_engine, platform, "beta").id)
-    own, other = ({"Authorization": f"Bearer {make_token(Owner(tenant_id=each))}"} for each in (tenant_id, other_id))
+    own, other = (bearer(make_token(Owner(tenant_id=each))) for each in (tenant_id, other_id))
     with serve_app(create_app(settings_of_public(database, tmp_path)), http=HttpWithFiles) as client:
         one = f"{ENDPOINTS}/00:00:5e:00:53:01"
         assert client.post(ENDPOINTS, json={"mac": "00:00:5e:00:53:01"}, headers=own).status_code == 201

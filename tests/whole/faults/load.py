@@ -58,7 +58,7 @@ class _ObservedExchange:
 class Load:
     """Load that runs within its `with` block.
 
-    Afterwards, `run` has the client's counts, and `check...` compares the rows with them.
+    Afterwards, `run` has the client's counts, and `assert_...` compares the rows with them.
     """
 
     def __init__(
@@ -159,6 +159,20 @@ class Load:
         self._note("p99 of the slowest kind meanwhile", slowest)
 
     # Rows in the database.
+
+    def assert_unaffected(self) -> None:
+        """No response was slow, and every decision and acknowledged record is stored once."""
+        self._instance.wait_until_shipped()
+        self.assert_undisturbed()
+        self.assert_decisions_stored()
+        self.assert_accounting_stored_once()
+
+    def assert_nothing_lost(self) -> None:
+        """Every request was answered, perhaps by another radiusd, and every acknowledged record is stored once."""
+        self._instance.wait_until_shipped()
+        self.assert_served()
+        self.assert_decisions_stored_at_least()
+        self.assert_accounting_stored_once()
 
     def assert_accounting_stored_once(self) -> None:
         """Each acknowledged record is one row, and each other record is at most one row."""

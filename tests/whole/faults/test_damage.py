@@ -1,16 +1,22 @@
-"""Damaged files of a cell. The journal is cut at its last valid record, with an alarm, and the replica is rebuilt."""
+"""Damaged files of a cell.
+
+The journal is cut at its last valid record, with an alarm. The replica is rebuilt. A record of the replica that
+causes an exception in radiusd rejects only its device.
+"""
 
 import os
 import time
 from contextlib import contextmanager
 from zlib import crc32
 
+import lmdb
 import pytest
 
 from nac.cellformat.journal.reader import read_tail
 from nac.cellformat.journal.segment import FRAME, list_segments, segment_path
-from nac.cellformat.replica import files
-from nac.kit.radius_packet import ACCESS_ACCEPT
+from nac.cellformat.replica import files, keys
+from nac.cellformat.replica.records import DATABASES
+from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT
 from tests.polling import seconds_until, until
 from tests.whole.nas_packets import NasPackets
 
@@ -61,11 +67,7 @@ def cell_down_with_unshipped_records(instance, prefix, wire):
     ],
 )
 def test_damaged_journal_is_cut_at_its_last_valid_record(instance, tenants, damage):
-    """The newest accounting segment is damaged while radiusd is stopped, before it is shipped.
-
-    Records before the damage are stored once. An alarm names the segment, the position and the loss. New records are
-    stored.
-    """
+    """The newest accounting segment is damaged while radiusd is stopped, before it is shipped."""
     prefix = f"cut-{os.urandom(4).hex()}-"
     with NasPackets(tenants[0]) as wire:
         instance.wait_until_shipped()
@@ -84,10 +86,9 @@ def test_damaged_journal_is_cut_at_its_last_valid_record(instance, tenants, dama
     counted = (1, lost_bytes)
     until(lambda: (instance.counter("acct_cut_tails"), instance.counter("acct_cut_bytes")) == counted, "it is counted")
     instance.wait_until_shipped()
-    stored = instance.query(
-        "SELECT session_id FROM accounting_log WHERE session_id LIKE %s ORDER BY session_id", f"{prefix}%"
-    )
-    assert [row[0] for row in stored] == [*(f"{prefix}{number:03}" for number in range(kept)), f"{prefix}new"]
+    stored = "SELECT session_id FROM accounting_log WHERE session_id LIKE %s ORDER BY session_id"
+    expected = [*(f"{prefix}{number:03}" for number in range(kept)), f"{prefix}new"]
+    assert [session_id for (session_id,) in instance.query(stored, f"{prefix}%")] == expected
 
 
 def _size_of_good_part(path):
@@ -132,10 +133,6 @@ def data_file(instance):
     ],
 )
 def test_replica_damaged_during_agent_downtime_is_rebuilt(instance, tenants, note, damage):
-    """The agent is killed, and the replica is damaged while radiusd uses it.
-
-    The next agent builds and reports a new generation, which decides about the devices of two tenants.
-    """
     generation = files.current_generation(instance.cell.replica)
     with NasPackets(tenants[0]) as alpha, NasPackets(tenants[1]) as bravo:
         path = data_file(instance)
@@ -152,7 +149,6 @@ def test_replica_damaged_during_agent_downtime_is_rebuilt(instance, tenants, not
 
 @pytest.mark.long
 def test_replica_damaged_during_cell_downtime_is_rebuilt(instance, tenants):
-    """Agent and radiusd are stopped, and the file is damaged. The cell starts, rebuilds the file and serves."""
     with instance.stopped("agent"):
         zero_all_but_the_head(data_file(instance))
     with NasPackets(tenants[0]) as wire:
@@ -164,10 +160,7 @@ def test_replica_damaged_during_cell_downtime_is_rebuilt(instance, tenants):
 @pytest.mark.long
 @pytest.mark.parametrize("damage", [zero_all_but_the_head, cut_in_half])
 def test_replica_damaged_at_run_time_is_rebuilt(instance, tenants, note, damage):
-    """The file is damaged while agent and radiusd run.
-
-    Requests fail, so the agent checks the replica and rebuilds it. Then every device gets the correct decision.
-    """
+    """Requests fail, so the agent checks the replica."""
     generation = files.current_generation(instance.cell.replica)
     with NasPackets(tenants[0]) as alpha, NasPackets(tenants[1]) as bravo:
         damage(data_file(instance))
@@ -180,3 +173,55 @@ def test_replica_damaged_at_run_time_is_rebuilt(instance, tenants, note, damage)
         until(lambda: alpha.is_admitted() and bravo.is_admitted(), "verdicts")
         until(lambda: instance.alarm("replica-rebuilt"), "an alarm")
     instance.wait_until_well()
+
+
+# No valid record in msgpack.
+_GARBAGE = b"\xc1 this was never written by an agent"
+
+
+@contextmanager
+def broken_endpoint(instance, tenant_id, mac):
+    """Make the endpoint's record in the running cell's replica invalid, without the agent."""
+    ((number,),) = instance.query("SELECT number FROM tenants WHERE id = %s", tenant_id)
+    key = keys.endpoint(number, mac)
+    before = _replace(instance.cell.replica, key, _GARBAGE)
+    try:
+        yield
+    finally:
+        _replace(instance.cell.replica, key, before)
+
+
+def _replace(directory, key, value):
+    path = directory / files.current_generation(directory)
+    with (
+        lmdb.open(str(path), map_size=files.MAP_BYTES, max_dbs=len(DATABASES), mode=0o640) as environment,
+        environment.begin(write=True, db=environment.open_db(b"endpoints")) as transaction,
+    ):
+        before = transaction.get(key)
+        transaction.put(key, value)
+    return before
+
+
+def test_module_exception_is_a_reject_with_its_own_reason(instance, tenants):
+    alpha = tenants[0]
+    victim, neighbour = (endpoint.mac for endpoint in alpha.tenant.endpoints[1:3])
+    before, radiusd = instance.counter("radiusd_log_internal_error"), instance.pid("radiusd")
+    with NasPackets(alpha) as wire, NasPackets(tenants[1]) as other:
+        with broken_endpoint(instance, alpha.tenant_id, victim):
+            assert wire.verdict(victim) == ACCESS_REJECT
+            assert wire.verdict(neighbour) == ACCESS_ACCEPT
+            assert other.verdict() == ACCESS_ACCEPT
+        assert wire.verdict(victim) == ACCESS_ACCEPT
+    instance.wait_until_shipped()
+    decided = instance.query(
+        "SELECT permitted, reason FROM auth_log WHERE tenant_id = %s AND mac = %s::macaddr ORDER BY at DESC LIMIT 2",
+        alpha.tenant_id,
+        victim,
+    )
+    assert decided == [(True, "rule-permitted"), (False, "internal-error")]
+    until(lambda: instance.counter("radiusd_log_internal_error") == before + 1, "the counter rises")
+    log = instance.cell.radiusd_log.read_text()
+    trace = log[log.rindex("admit: internal-error") :]
+    assert "Traceback (most recent call last)" in trace
+    assert "DecodeError" in trace
+    assert instance.pid("radiusd") == radiusd

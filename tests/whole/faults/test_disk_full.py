@@ -61,15 +61,12 @@ def reached_limit(instance):
 def use_up_allowance(instance, tenant):
     """The writer checks its limit every 4 MB, so write that much."""
     nas = BENCH_NAS.attributes() * 6
+
+    def bulk():
+        return AccountingRequest(tenant.target, START, f"bulk-{os.urandom(8).hex()}", nas)
+
     with RadiusClient(tries=1, timeout_seconds=1) as client:
-        until(
-            lambda: client.run(bulk(tenant, nas), count=500, window=100) and instance.alarm(REFUSED),
-            "records are refused",
-        )
-
-
-def bulk(tenant, attributes):
-    return lambda: AccountingRequest(tenant.target, START, f"bulk-{os.urandom(8).hex()}", attributes)
+        until(lambda: client.run(bulk, count=500, window=100) and instance.alarm(REFUSED), "records are refused")
 
 
 def acknowledges_nothing(work):
@@ -90,11 +87,6 @@ def assert_only_accounting_waits(instance, work, note, alarm):
 
 
 def test_full_disk_stops_only_accounting_until_space_is_free(instance, load, note, cell_disk):
-    """The cell's disk is full for a few seconds under load.
-
-    No record is acknowledged, every device gets its verdict, and an alarm is raised. When space is free, every
-    retransmitted record is stored once, and the alarm clears.
-    """
     with load() as work:
         with full(cell_disk):
             assert_only_accounting_waits(instance, work, note, LOW)
@@ -125,10 +117,7 @@ def test_full_journal_stops_only_accounting_until_shipped(instance, tenants, loa
 
 
 def test_radiusd_that_starts_on_a_full_disk_admits_devices(instance, tenants, cell_disk):
-    """`radiusd` is killed while the disk is full.
-
-    The next radiusd starts without a journal and opens it when space is free.
-    """
+    """The next radiusd starts without a journal and opens it when space is free."""
     session_id = f"full-{os.urandom(4).hex()}"
     with NasPackets(tenants[0]) as wire:
         record = wire.accounting_packet(session_id)
@@ -145,7 +134,6 @@ def test_radiusd_that_starts_on_a_full_disk_admits_devices(instance, tenants, ce
 
 @pytest.mark.long
 def test_agent_starting_on_a_full_disk_serves_with_an_alarm(instance, tenants, cell_disk):
-    """Agent and radiusd are killed while the disk is full. The next agent starts with the existing files."""
     with NasPackets(tenants[0]) as wire:
         with full(cell_disk):
             for name in ("agent", "radiusd"):
@@ -162,7 +150,6 @@ def test_agent_starting_on_a_full_disk_serves_with_an_alarm(instance, tenants, c
 
 @pytest.mark.parametrize("max_bytes", [1 << 20, pytest.param(16 << 20, marks=pytest.mark.long)])
 def test_full_journal_accepts_records_again_once_shipped(tmp_path, max_bytes):
-    """With any limit, shipping frees space without a restart of radiusd."""
     writer, reader = JournalWriter(tmp_path, max_bytes=max_bytes), JournalReader(tmp_path)
     while accepts(writer):
         continue

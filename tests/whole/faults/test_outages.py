@@ -42,20 +42,13 @@ def serve_without(instance, work, name, how, seconds):
 @pytest.mark.parametrize("how", ["stopped", pytest.param("frozen", marks=pytest.mark.long)])
 @pytest.mark.parametrize("seconds", [SHORT_SECONDS, pytest.param(120, marks=pytest.mark.long)])
 def test_postgresql_outage_under_load_leaves_cell_unharmed(instance, load, note, how, seconds):
-    """PostgreSQL stops or hangs for `seconds`.
-
-    Requests get normal responses and the agent reports its state. Afterwards, every decision and acknowledged record is
-    stored.
-    """
     standing = instance.alarm_codes()
     with load() as work:
         during = serve_without(instance, work, "postgres", how, seconds)
         returned = time.perf_counter()
     instance.wait_until_shipped()
     note(f"PostgreSQL {how} for {seconds} s: journal shipped", time.perf_counter() - returned)
-    work.assert_undisturbed()
-    work.assert_decisions_stored()
-    work.assert_accounting_stored_once()
+    work.assert_unaffected()
     assert sum(during["journal_backlog_bytes"].values()) > 0
     assert instance.pid("radiusd") == during["radiusd_pid"]
     until(lambda: instance.alarm_codes() <= standing, "the end of all alarms")
@@ -70,11 +63,7 @@ def test_postgresql_outage_under_load_leaves_cell_unharmed(instance, load, note,
     ],
 )
 def test_redis_outage_under_load_does_not_affect_the_cell(instance, load, how, seconds):
-    """Redis stops or hangs for `seconds`. Devices and journal are not affected, and the worker recovers."""
     with load() as work:
         during = serve_without(instance, work, "redis", how, seconds)
-    instance.wait_until_shipped()
-    work.assert_undisturbed()
-    work.assert_decisions_stored()
-    work.assert_accounting_stored_once()
+    work.assert_unaffected()
     assert instance.pid("radiusd") == during["radiusd_pid"]

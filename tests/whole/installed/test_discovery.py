@@ -9,13 +9,9 @@ from loadtest.bench_tenants import BenchTenants, ProvisionedTenant
 from loadtest.tenants import GROUPS, BenchEndpoint, BenchTenant
 from loadtest.workloads import BENCH_NAS, calling_station
 from nac.kit import radius_packet as packet
-from nac.kit.db import TenantScope, session_scope
 from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT, encode_attribute
-from nac.policies import service as policies
-from nac.policies import site_settings
-from nac.tenancy.cells import service as cells
-from tests.factories.tenancy import ACTOR
-from tests.polling import PATIENCE_SECONDS, until
+from tests.polling import until
+from tests.whole.conftest import publish_policy
 from tests.whole.instance import Instance
 from tests.whole.nas_packets import NasPackets
 
@@ -58,30 +54,17 @@ class Tenant:
         return json.loads(done.stdout)
 
     def decide_by(self, condition: object) -> None:
-        """Publish a policy with this condition at the main site. Returns when the cell has applied it."""
-        document = {"rules": [{"id": "r", "name": "r", "when": condition, "then": {"verdict": "permit", "vlan": "20"}}]}
-        named = {"actor": ACTOR, "tenant_id": self.made.tenant_id, "slug": f"p-{secrets.token_hex(4)}"}
-        scope, engine = TenantScope(self.made.tenant_id), self._instance.installation.engine
-        with session_scope(scope, engine=engine) as session:
-            policy = policies.create_policy(session, **named)
-            policies.save_draft(session, document=document, **named)
-            policies.publish_policy(session, **named)
-            site_settings.assign_policy(session, **named | {"slug": "main"}, policy_id=policy.id)
-            xact = cells.get_current_xact(session)
-        cells.wait_until_live(
-            scope, tenant_id=self.made.tenant_id, xact=xact, timeout_seconds=PATIENCE_SECONDS, engine=engine
-        )
+        """Publish a policy with this condition. Returns when the cell has applied it."""
+        rule = {"id": "r", "name": "r", "when": condition, "then": {"verdict": "permit", "vlan": "20"}}
+        publish_policy(self._instance, self.made, {"rules": [rule]})
 
     def shown(self, mac: str) -> dict:
         return self.admit("endpoint", "show", mac)
 
     def found_confidence(self, mac: str) -> int | None:
         """The confidence of the detected profile, None before the discovery. It is read without a command."""
-        rows = self._instance.query(
-            "SELECT found_confidence FROM endpoints WHERE tenant_id = %s AND mac = %s::macaddr",
-            self.made.tenant_id,
-            mac,
-        )
+        found = "SELECT found_confidence FROM endpoints WHERE tenant_id = %s AND mac = %s::macaddr"
+        rows = self._instance.query(found, self.made.tenant_id, mac)
         return rows[0][0] if rows else None
 
 
@@ -97,9 +80,8 @@ def bravo(instance, two) -> Tenant:
 
 def send_sensor_data(made: ProvisionedTenant, wire: NasPackets, mac: str, *options: bytes) -> None:
     """Send an Interim-Update with data of Cisco's device sensor."""
-    body = encode_attribute(packet.ACCT_STATUS_TYPE, _INTERIM) + encode_attribute(
-        packet.ACCT_SESSION_ID, secrets.token_hex(4)
-    )
+    body = encode_attribute(packet.ACCT_STATUS_TYPE, _INTERIM)
+    body += encode_attribute(packet.ACCT_SESSION_ID, secrets.token_hex(4))
     body += encode_attribute(packet.USER_NAME, mac) + calling_station(mac) + BENCH_NAS.attributes()
     for value in options:
         vendor = (9).to_bytes(4, "big") + bytes((1, len(value) + 2)) + value
@@ -141,9 +123,8 @@ def test_switch_data_sets_the_profile_and_the_group(alpha, tmp_path):
         until(lambda: alpha.found_confidence(mac) == 50, "the vendor alone is half sure")
         assert alpha.shown(mac)["profile_confidence"] == 50
         assert wire.verdict(mac) == ACCESS_REJECT
-        send_sensor_data(
-            alpha.made, wire, mac, b"dhcp-option=\0\x0c\0\x09BRW001BA9", b"dhcp-option=\0\x3c\0\x07Brother"
-        )
+        options = (b"dhcp-option=\0\x0c\0\x09BRW001BA9", b"dhcp-option=\0\x3c\0\x07Brother")
+        send_sensor_data(alpha.made, wire, mac, *options)
         until(lambda: wire.is_admitted(mac), "the group by rule is live")
     shown = alpha.shown(mac)
     assert (shown["profile"], shown["status"]) == ("printer", "discovered")
@@ -153,28 +134,3 @@ def test_switch_data_sets_the_profile_and_the_group(alpha, tmp_path):
         ("dhcp", "class", "Brother"),
     }
     assert list(found["groups_by_rule"]) == [group]
-
-
-@pytest.mark.long
-def test_posture_applies_as_soon_as_it_is_set(alpha):
-    alpha.decide_by({"all": [when("endpoint.known", True), when("mdm.state", "compliant")]})
-    mac = new_printer()
-    alpha.admit("endpoint", "add", mac)
-    with NasPackets(alpha.made) as wire:
-        assert wire.verdict(mac) == ACCESS_REJECT
-        alpha.admit("endpoint", "posture", "set", mac, "mdm.state=compliant", "--source", "intune")
-        assert wire.verdict(mac) == ACCESS_ACCEPT
-        alpha.admit("endpoint", "posture", "set", mac, "mdm.state=lost")
-        assert wire.verdict(mac) == ACCESS_REJECT
-
-
-@pytest.mark.long
-def test_manual_profile_overrides_the_detected_one_at_once(alpha):
-    alpha.decide_by(when("endpoint.profile", "camera"))
-    mac = new_printer()
-    with NasPackets(alpha.made) as wire:
-        wire.verdict(mac)
-        until(lambda: alpha.found_confidence(mac) is not None, "it is discovered")
-        alpha.admit("endpoint", "set", mac, "--profile", "camera")
-        assert wire.verdict(mac) == ACCESS_ACCEPT
-    assert alpha.shown(mac)["profile_confidence"] == 100

@@ -1,9 +1,12 @@
 """A tenant of the running instance with one switch, and devices for which its policy has different results."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from sqlalchemy.orm import Session
 
 from loadtest.radius_client import Target
 from nac.cellformat.methods import METHODS, MethodOffer
@@ -39,22 +42,13 @@ _ASKED_AGAIN = {
 # Results by the name in the device's certificate.
 _OUTCOMES: dict[str, dict[str, Any]] = {
     "laptop": {"vlan": OFFICE_VLAN},
-    # The session ends and the device reauthenticates (RFC 3580 3.17). One device for each test that revokes a
-    # certificate.
+    # The session ends and the device reauthenticates (RFC 3580 3.17). One test revokes its certificate.
     "kiosk": _ASKED_AGAIN,
-    "kiosk-1.2": _ASKED_AGAIN,
-    "kiosk-1.3": _ASKED_AGAIN,
+    "revoked": _ASKED_AGAIN,
     # The session ends and the device is disconnected.
     "visitor": {"vlan": LAB_VLAN, "reply": [_TIMEOUT]},
     # The switch does not have this VLAN.
     "traveller": {"vlan": "99"},
-}
-# Results by the group of the user.
-_STAFF = {
-    "id": "staff",
-    "name": "Staff",
-    "when": {"attribute": "user.group", "operator": "equals", "value": "staff"},
-    "then": {"verdict": "permit", "vlan": LAB_VLAN},
 }
 PERSON, PASSWORD = "anna", "correct horse battery"
 # Certificates that no rule admits.
@@ -64,16 +58,13 @@ _OTHERS = ("stranger",)
 def document(**others: Any) -> dict[str, object]:
     """The policy of the office. `others` replaces the outcomes of these rules, and None omits a rule."""
     outcomes = {name: outcome for name, outcome in {**_OUTCOMES, **others}.items() if outcome is not None}
-    rules = [
-        {
-            "id": name,
-            "name": f"The {name}",
-            "when": {"attribute": "certificate.common_name", "operator": "equals", "value": name},
-            "then": {"verdict": "permit", **outcome},
-        }
-        for name, outcome in outcomes.items()
-    ]
-    return {"rules": [*rules, _STAFF], "fallback": {"verdict": "deny"}}
+    rules = [_rule(name, "certificate.common_name", outcome) for name, outcome in outcomes.items()]
+    return {"rules": [*rules, _rule("staff", "user.group", {"vlan": LAB_VLAN})], "fallback": {"verdict": "deny"}}
+
+
+def _rule(name: str, attribute: str, outcome: dict[str, Any]) -> dict[str, object]:
+    when = {"attribute": attribute, "operator": "equals", "value": name}
+    return {"id": name, "name": f"The {name}", "when": when, "then": {"verdict": "permit", **outcome}}
 
 
 class RootFile:
@@ -99,131 +90,68 @@ class Office:
             secret = installation.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot))
             self.target = Target(installation.settings.listen_address, slot.auth_port, slot.acct_port, secret)
             site = sites.require_default(session, tenant_id=tenant.id)
-            nases.create_nas(
-                session,
-                actor=ACTOR,
-                tenant_id=tenant.id,
-                site_id=site.id,
-                name="Switch 1",
-                identifier=IDENTIFIER,
-                seal=installation.sealer.seal,
-            )
-            tenants.update_method_offer(session, actor=ACTOR, tenant_id=tenant.id, offer=MethodOffer(METHODS, None))
-            USER_GROUPS.create(session, actor=ACTOR, tenant_id=tenant.id, name="staff")
-            users.create_user(
-                session,
-                actor=ACTOR,
-                tenant_id=tenant.id,
-                name=PERSON,
-                password=PASSWORD,
-                groups=["staff"],
-                seal_for_mschap=installation.sealer.seal,
-            )
-            policy = policies.create_policy(session, actor=ACTOR, tenant_id=tenant.id, slug="wired")
-            policies.save_draft(session, actor=ACTOR, tenant_id=tenant.id, slug="wired", document=document())
-            policies.publish_policy(session, actor=ACTOR, tenant_id=tenant.id, slug="wired")
-            site_settings.assign_policy(session, actor=ACTOR, tenant_id=tenant.id, slug=site.slug, policy_id=policy.id)
+            by, seal = {"actor": ACTOR, "tenant_id": tenant.id}, installation.sealer.seal
+            nases.create_nas(session, **by, site_id=site.id, name="Switch 1", identifier=IDENTIFIER, seal=seal)
+            tenants.update_method_offer(session, **by, offer=MethodOffer(METHODS, None))
+            USER_GROUPS.create(session, **by, name="staff")
+            given = {"name": PERSON, "password": PASSWORD, "groups": ["staff"]}
+            users.create_user(session, **by, **given, seal_for_mschap=seal)
+            policy = policies.create_policy(session, **by, slug="wired")
+            policies.save_draft(session, **by, slug="wired", document=document())
+            policies.publish_policy(session, **by, slug="wired")
+            site_settings.assign_policy(session, **by, slug=site.slug, policy_id=policy.id)
         self.clients = {name: self._issue(name) for name in (*_OUTCOMES, *_OTHERS)}
         self.authorities = RootFile(folder / "ca.pem")
 
-    def _issue(self, name: str) -> ClientFiles:
+    @contextmanager
+    def _change(self) -> Iterator[tuple[Session, dict[str, Any]]]:
+        """A session and the usual arguments of a service."""
         with session_scope(TenantScope(self.tenant_id), engine=self._instance.installation.engine) as session:
-            issued = issue_client(
-                session,
-                actor=ACTOR,
-                tenant_id=self.tenant_id,
-                profile="eap-client-device",
-                common_name=name,
-                signing=self._instance.installation.signing,
-                now=utc_now(),
-            )
+            yield session, {"actor": ACTOR, "tenant_id": self.tenant_id}
+
+    def _issue(self, name: str) -> ClientFiles:
+        signing = self._instance.installation.signing
+        with self._change() as (session, by):
+            given = {"profile": "eap-client-device", "common_name": name}
+            issued = issue_client(session, **by, **given, signing=signing, now=utc_now())
             xact = cells.get_current_xact(session)
         self._wait_until_live(xact)
         files = build_pem_files(issued)
         chain, key = self._folder / f"{name}.pem", self._folder / f"{name}.key"
-        chain.write_bytes(files["cert"])
-        key.write_bytes(files["key"])
-        (self._folder / "ca.pem").write_bytes(files["ca"])
+        for path, kind in ((chain, "cert"), (key, "key"), (self._folder / "ca.pem", "ca")):
+            path.write_bytes(files[kind])
         return ClientFiles(name, issued.certificate, chain, key)
 
     def _wait_until_live(self, xact: str) -> None:
-        cells.wait_until_live(
-            TenantScope(self.tenant_id),
-            tenant_id=self.tenant_id,
-            xact=xact,
-            timeout_seconds=60,
-            engine=self._instance.installation.engine,
-        )
+        given = {"tenant_id": self.tenant_id, "engine": self._instance.installation.engine}
+        cells.wait_until_live(TenantScope(self.tenant_id), xact=xact, timeout_seconds=60, **given)
 
     def revoke(self, name: str) -> None:
         """Revoke the certificate. Returns when the cell has applied it."""
-        with session_scope(TenantScope(self.tenant_id), engine=self._instance.installation.engine) as session:
-            certificates.revoke_certificate(
-                session,
-                actor=ACTOR,
-                tenant_id=self.tenant_id,
-                serial=self.clients[name].serial,
-                reason="keyCompromise",
-                now=utc_now(),
-            )
+        with self._change() as (session, by):
+            given = {"serial": self.clients[name].serial, "reason": "keyCompromise"}
+            certificates.revoke_certificate(session, **by, **given, now=utc_now())
             xact = cells.get_current_xact(session)
         self._wait_until_live(xact)
 
-    def is_known(self, mac: str) -> bool:
-        """Whether the device is among the endpoints, which include every seen device."""
-        found = self._instance.query("SELECT 1 FROM endpoints WHERE tenant_id = %s AND mac = %s", self.tenant_id, mac)
-        return bool(found)
-
     def block(self, mac: str) -> None:
         """Block the device. Returns when the change is committed."""
-        with session_scope(TenantScope(self.tenant_id), engine=self._instance.installation.engine) as session:
-            endpoints.block_endpoint(session, actor=ACTOR, tenant_id=self.tenant_id, mac=mac)
+        with self._change() as (session, by):
+            endpoints.block_endpoint(session, **by, mac=mac)
 
     def publish(self, document: dict[str, object]) -> None:
         """Publish the policy. Returns when the change is committed."""
-        named = {"actor": ACTOR, "tenant_id": self.tenant_id, "slug": "wired"}
-        with session_scope(TenantScope(self.tenant_id), engine=self._instance.installation.engine) as session:
-            policies.save_draft(session, document=document, **named)
-            policies.publish_policy(session, **named)
+        with self._change() as (session, by):
+            policies.save_draft(session, **by, slug="wired", document=document)
+            policies.publish_policy(session, **by, slug="wired")
 
     def add_session(self, mac: str, session_id: str) -> None:
         """Add a session that the switch does not have."""
         self._instance.query(
             "INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, mac, started_at, updated_at, nas_address) "
             "VALUES (%s, %s, %s, %s, %s, now(), now(), %s) RETURNING id",
-            self.tenant_id,
-            f"{IDENTIFIER}|{self.target.host}",
-            session_id,
-            mac,
-            mac,
-            self.target.host,
+            *(self.tenant_id, f"{IDENTIFIER}|{self.target.host}", session_id, mac, mac, self.target.host),
         )
-
-    def coa_requests(self, mac: str, *, state: str) -> Sequence[dict[str, Any]]:
-        """CoA requests about the device, oldest first. Waits until the last request is in this state."""
-        columns = (
-            "kind",
-            "reason",
-            "state",
-            "attempts",
-            "retries",
-            "step",
-            "answer_code",
-            "error_cause",
-            "detail",
-            "asked_by",
-        )
-
-        def found() -> list[dict[str, Any]]:
-            rows = self._instance.query(
-                f"SELECT {', '.join(columns)} FROM coa_requests WHERE tenant_id = %s AND mac = %s::macaddr ORDER BY id",
-                self.tenant_id,
-                mac,
-            )
-            return [dict(zip(columns, row, strict=True)) for row in rows]
-
-        until(lambda: bool(found()) and found()[-1]["state"] == state, f"a request is {state}: {found()}")
-        return found()
 
     def admit(self, *arguments: str) -> Any:
         """Run a command for this tenant. Returns the printed JSON."""
@@ -233,28 +161,45 @@ class Office:
 
     # Records of Admit, after they are in PostgreSQL.
 
-    def decisions(self, mac: str, *, count: int = 1, seconds: float = PATIENCE_SECONDS) -> Sequence[dict[str, Any]]:
-        """Rows of auth_log, oldest first. Waits until there are `count` rows."""
-        columns = ("permitted", "reason", "detail", "rule_id", "vlan", "method", "tls_version", "resumed", "identity")
-        return self._rows("auth_log", columns, mac, count, seconds)
+    def _rows(self, table: str, columns: str, mac: str, order: str = "id") -> list[dict[str, Any]]:
+        """Rows about the device."""
+        sql = f"SELECT {columns} FROM {table} WHERE tenant_id = %s AND mac = %s::macaddr ORDER BY {order}"
+        rows = self._instance.query(sql, self.tenant_id, mac)
+        return [dict(zip(columns.split(", "), row, strict=True)) for row in rows]
 
-    def accounting(self, mac: str, *, count: int) -> Sequence[dict[str, Any]]:
-        """Rows of accounting_log about the device, oldest first. Waits until there are `count` rows."""
-        return self._rows(
-            "accounting_log", ("status_type", "session_id", "terminate_cause", "identity"), mac, count, PATIENCE_SECONDS
-        )
-
-    def _rows(
-        self, table: str, columns: Sequence[str], mac: str, count: int, seconds: float
-    ) -> Sequence[dict[str, Any]]:
-        sql = f"SELECT {', '.join(columns)} FROM {table} WHERE tenant_id = %s AND mac = %s::macaddr ORDER BY at, id"
-
+    def _await_rows(self, table: str, columns: str, mac: str, count: int, seconds: float) -> list[dict[str, Any]]:
         def found() -> list[dict[str, Any]]:
-            rows = self._instance.query(sql, self.tenant_id, mac)
-            return [dict(zip(columns, row, strict=True)) for row in rows]
+            return self._rows(table, columns, mac, order="at, id")
 
         until(lambda: len(found()) >= count, f"{count} rows of {mac} in {table}", seconds=seconds)
         return found()
+
+    def is_known(self, mac: str) -> bool:
+        """Whether the device is among the endpoints, which include every seen device."""
+        return bool(self._rows("endpoints", "id", mac))
+
+    def open_sessions(self, mac: str) -> int:
+        return sum(row["stopped_at"] is None for row in self._rows("sessions", "stopped_at", mac))
+
+    def coa_requests(self, mac: str, *, state: str) -> Sequence[dict[str, Any]]:
+        """CoA requests about the device, oldest first. Waits until the last request is in this state."""
+        columns = "kind, reason, state, attempts, retries, step, answer_code, error_cause, detail, asked_by"
+
+        def found() -> list[dict[str, Any]]:
+            return self._rows("coa_requests", columns, mac)
+
+        until(lambda: bool(found()) and found()[-1]["state"] == state, f"a request is {state}: {found()}")
+        return found()
+
+    def decisions(self, mac: str, *, count: int = 1, seconds: float = PATIENCE_SECONDS) -> Sequence[dict[str, Any]]:
+        """Rows of auth_log, oldest first. Waits until there are `count` rows."""
+        columns = "permitted, reason, detail, rule_id, vlan, method, tls_version, resumed, identity"
+        return self._await_rows("auth_log", columns, mac, count, seconds)
+
+    def accounting(self, mac: str, *, count: int) -> Sequence[dict[str, Any]]:
+        """Rows of accounting_log about the device, oldest first. Waits until there are `count` rows."""
+        columns = "status_type, session_id, terminate_cause, identity"
+        return self._await_rows("accounting_log", columns, mac, count, PATIENCE_SECONDS)
 
     def switch_accounting(self) -> Sequence[str]:
         """Acct-Status-Type of the records without a device, oldest first."""
@@ -263,11 +208,3 @@ class Office:
             self.tenant_id,
         )
         return [status for (status,) in rows]
-
-    def open_sessions(self, mac: str) -> int:
-        rows = self._instance.query(
-            "SELECT count(*) FROM sessions WHERE tenant_id = %s AND mac = %s::macaddr AND stopped_at IS NULL",
-            self.tenant_id,
-            mac,
-        )
-        return int(rows[0][0])

@@ -21,7 +21,7 @@ def at_work(office, at_work):
 
 @pytest.fixture
 def previewed(office, tmp_path):
-    """Function that returns the preview for a device: (action, rule after)."""
+    """Function that returns the preview for a device: action, VLAN before, VLAN after."""
 
     def previewed(draft, mac):
         file = tmp_path / "draft.json"

@@ -1,0 +1,78 @@
+"""Invalid conditions: the condition, the position of its error and words of the message."""
+
+from tests.engine.builders import compare
+
+SSID = compare("ssid", "equals", "corp")
+# The JSON schema also rejects these conditions.
+MALFORMED = [
+    (compare("ssid", "equals", 5), "value", "text in quotes"),
+    (compare("ssid", "equals", ""), "value", "exists"),
+    (compare("ssid", "equals"), "value", "needs a value"),
+    (compare("ssid", "one_of", []), "value", "at least one"),
+    (compare("ssid", "one_of", "corp"), "value", "list"),
+    (compare("ssid", "exists", False), "value", "not"),
+    (compare("ssid", "greater_than", 1), "operator", "ssid (text)"),
+    (compare("ssid", "not_equals", "x"), "operator", '"not"'),
+    (compare("radius.NAS-Port", "greater_than", "1"), "value", "whole number"),
+    (compare("method", "equals", "peap"), "value", "eap-tls"),
+    (compare("tls.resumed", "contains", "t"), "operator", "true or false"),
+    (compare("radius.", "exists"), "attribute", "unknown"),
+    (compare("radius.A:1", "exists"), "attribute", "unknown"),
+    ({**SSID, "note": "x"}, "note", "unknown key"),
+    ({**SSID, "not": SSID}, "", "exactly one"),
+    ({}, "", "exactly one"),
+    ([], "", "object"),
+    ({"all": SSID}, "all", "list"),
+    ({"any": []}, "", "never match"),
+    (compare("ssid", "equals", "x") | {"ignore_case": "yes"}, "ignore_case", "true or false"),
+    (compare("ssid", "exists") | {"ignore_case": True}, "ignore_case", "not supported"),
+    (compare("mdm.x", "one_of", ["a", 1]), "value", "not a mixture"),
+    (compare("mdm.x", "one_of", [True]), "value", "text in quotes"),
+    (compare("session.count.user", "equals", "5"), "value", "whole number"),
+    (compare("session.count.user", "between", [5]), "value", "lowest, highest"),
+    (compare("session.count.user", "at_least", 2**64), "value", "whole number"),
+    (compare("nas.address", "in_network", ["10.0.0.0/8", 7]), "value", "text in quotes"),
+    (compare("ssid", "matches", "a" * 501), "value", "the limit is 500"),
+    (compare("mac", "matches", "00:11"), "operator", "(a MAC address)"),
+    (compare("time", "equals", "08:00"), "operator", "within"),
+    (compare("ssid", "within", {"days": ["mon"]}), "operator", "ssid (text)"),
+    (compare("sssid", "equals", "x"), "attribute", "did you mean 'ssid'?"),
+    (compare("ssid", "start_with", "x"), "operator", "did you mean 'starts_with'?"),
+    (compare("certificate.subject.X", "exists"), "attribute", "unknown"),
+]
+# These conditions have a valid form.
+MEANINGLESS = [
+    (compare("mac", "equals", "aabbcc"), "value", "MAC"),
+    (compare("mac", "starts_with", "xyz"), "value", "part of a MAC"),
+    (compare("nas.address", "equals", "10.0.0"), "value", "address"),
+    ({"all": [SSID, {"not": SSID}]}, "", "never match"),
+    (
+        {"all": [SSID, compare("ssid", "starts_with", "lab")]},
+        "",
+        "ssid equals 'corp' and ssid starts_with 'lab' exclude",
+    ),
+    ({"all": [SSID, {"not": compare("ssid", "exists")}]}, "", "never match"),
+    (
+        {"all": [compare("session.count.user", "at_least", 5), compare("session.count.user", "at_most", 4)]},
+        "",
+        "session.count.user at_least 5 and session.count.user at_most 4 exclude each other",
+    ),
+    (
+        {"all": [compare("nas.address", "in_network", "10.0.0.0/8"), compare("nas.address", "in_network", "::/0")]},
+        "",
+        "never match",
+    ),
+    (compare("session.count.user", "between", [5, 4]), "value", "lower number first"),
+    (compare("ssid", "in_domain", ".corp.example"), "value", "only the domain, 'corp.example'"),
+    (compare("ssid", "in_domain", "corp..example"), "value", "not a DNS domain"),
+    (compare("nas.address", "in_network", "10.0.0.1/8"), "value", "the network is 10.0.0.0/8"),
+    (compare("nas.address", "in_network", "10.0.0.0/33"), "value", "not a network"),
+    (compare("ssid", "matches", "("), "value", "not a regular expression"),
+    (compare("ssid", "matches", "(?=a)b"), "value", "look-around"),
+    (compare("ssid", "matches", "^(a+)+$"), "value", "repeats a repetition"),
+    (compare("ssid", "matches", r"^(?:[a-z\]]*)*x"), "value", "repeats a repetition"),
+    (compare("ssid", "matches", r"(\w{2,}?)+"), "value", "repeats a repetition"),
+    (compare("ssid", "matches", r"(a)\1"), "value", "group references"),
+    (compare("ssid", "matches", r"\p{L}{900}"), "value", "256 kB"),
+    (compare("ssid", "matches", "(((a{99}){99}){99}){99}"), "value", "regular expression"),
+]
