@@ -6,14 +6,6 @@ import pytest
 
 from radius.agent.coa import sender as coa_sender
 from radius.agent.coa import transmission
-from radius.agent.coa.queue import CoaQueue
-from radius.agent.coa.sender import (
-    MAX_PER_NAS,
-    MAX_PER_TENANT,
-    MAX_PER_TENANT_WITH_SILENT,
-    MAX_SILENT_PER_TENANT,
-    ConcurrencyLimits,
-)
 from tests.agent.nas_simulator import (
     COA_ACK,
     DISCONNECT_ACK,

@@ -90,16 +90,17 @@ def test_blocks_are_leased_assigned_and_reaped_concurrently(database, app_engine
 
     def tell():
         """Begin and end sessions with unassigned addresses. Each is stored and published in one transaction."""
-        try:
-            with psycopg.connect(database.owner_url) as connection:
-                cursor, chance = connection.cursor(), random.Random(0)
-                for turn in range(CELLS * ROUNDS):
-                    number = chance.randrange(TOLD_FROM, 510)
-                    address, mac = f"10.9.{(number + 1) // 256}.{(number + 1) % 256}", f"02c0{turn:08x}"
-                    cursor.execute(BEGIN, (alpha.id, f"s{turn}", mac, mac, address))
-                    said = accounting(alpha, "Start", station=mac, Framed_IP_Address=address)
-                    cell_id = cell_ids[turn % CELLS]
-                    leases.reclaim_addresses(cursor, cell_id, [parse_accounting(said)], now=clock + turn * 13 * SECOND)
+        with psycopg.connect(database.owner_url) as connection:
+            cursor, chance = connection.cursor(), random.Random(0)
+            for turn in range(CELLS * ROUNDS):
+                number = chance.randrange(TOLD_FROM, 510)
+                address, mac = f"10.9.{(number + 1) // 256}.{(number + 1) % 256}", f"02c0{turn:08x}"
+                cursor.execute(BEGIN, (alpha.id, f"s{turn}", mac, mac, address))
+                said = parse_accounting(accounting(alpha, "Start", station=mac, Framed_IP_Address=address))
+                leases.reclaim_addresses(cursor, cell_ids[turn % CELLS], [said], now=clock + turn * 13 * SECOND)
+                connection.commit()  # house: allow commit -- the test's own connection
+                if turn % 3 == 0:
+                    cursor.execute("UPDATE sessions SET stopped_at = now() WHERE session_id = %s", (f"s{turn - 3}",))
                     connection.commit()  # house: allow commit -- the test's own connection
 
     def change():

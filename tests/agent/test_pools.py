@@ -5,7 +5,7 @@ from sqlalchemy import event
 
 from nac.pools.service import delete_pool, release_address, rename_pool, update_pool
 from radius.agent.pools.leases import RECHECK_SECONDS
-from radius.agent.pools.maintenance import ClaimsDirectory
+from radius.agent.pools.maintenance import MAX_REST_SECONDS, STEP_SECONDS, ClaimsDirectory, step_pause_seconds
 from tests.agent.pool_cell import ANNA, BEN, CLEO, DORA, EVE, POOL, SECOND, later
 
 

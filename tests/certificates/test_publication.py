@@ -26,7 +26,6 @@ from nac.kit.db import AuthorityScope, CredentialScope, MspScope, PlatformScope,
 from nac.kit.errors import AdmitError
 from nac.kit.secrets import RawKey, Sealer
 from nac.models import AuditEntry, Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
-from pki.crl import Revocation
 from pki.serials import serial_bytes
 from tests.factories.certificates import SIGNING, Certified, certify
 from tests.factories.tenancy import ACTOR, make_tenant

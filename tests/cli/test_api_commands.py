@@ -32,13 +32,7 @@ def token_file(app_engine: Engine, platform: Platform, tmp_path: Path) -> Path:
     owner, end = Owner(platform.msp_id), utc_now() + timedelta(days=1)
     held = permissions_at(owner.level)
     with session_scope(MspScope(platform.msp_id), engine=app_engine) as session:
-        held = permissions_at(Owner(platform.msp_id).level)
-        given = {
-            "owner": Owner(platform.msp_id),
-            "name": "t",
-            "permissions": held,
-            "expires_at": utc_now() + timedelta(days=1),
-        }
+        given = {"owner": owner, "name": "t", "permissions": held, "expires_at": end}
         made = api_tokens.create_token(session, actor=ACTOR, held=held, **given)
     path = tmp_path / "token"
     path.write_text(f"{made.text}\n")

@@ -8,7 +8,12 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
+from nac.accounts.members import repository as members
+from nac.certificates.enrolment import repository as enrolment
 from nac.inventory.endpoints import enrichment
+from nac.inventory.endpoints import repository as endpoints
+from nac.inventory.endpoints.repository import EndpointCriteria
+from nac.inventory.groups import ENDPOINT_GROUPS
 from nac.kit.db import TenantScope, force_ctid_scan, session_scope
 from nac.kit.ids import TenantId
 from nac.tenancy.tenants import repository as tenants

@@ -111,7 +111,6 @@ def test_start_lists_wrong_rows_and_the_remedy(
     domain: CommandContext, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changed = check(sent="stolen printer", expected="reject")
-    quiet = check(expected="silence", reason="", records=0, act=lambda mark: Observation("silence", 0.1))
     monkeypatch.setattr("cli.demo.checks.PATIENCE_SECONDS", 0)
     monkeypatch.setattr("cli.demo.board.PATIENCE_SECONDS", 0)
     for checks, differing in (([changed, SILENT], True), ([SILENT], False)):

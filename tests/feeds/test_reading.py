@@ -14,12 +14,7 @@ from nac.logs.feeds import batch_reader, delivery_turns, service
 from nac.logs.feeds.batch_reader import FeedPosition
 from nac.logs.feeds.progress import DeliveryStep, store_delivery
 from nac.logs.feeds.service import ReplayUnderWay
-from tests.factories.tenancy import ACTOR
-from tests.feeds.conftest import NOWHERE, Tenancy
-
-
-def with_kinds(*kinds: str):
-    return type(NOWHERE)(host=NOWHERE.host, kinds=kinds)
+from tests.feeds.conftest import Tenancy, of_kinds
 
 
 def read(tenancy: Tenancy, *, most: int = 100, slug: str = "siem", batches: int = 1_000) -> list[str]:

@@ -10,8 +10,8 @@ from nac.kit.errors import InvalidInput, SeveralMistakes
 from nac.kit.secrets import SecretsError
 from nac.logs.feeds import service
 from nac.logs.feeds import settings as sealed_settings
-from nac.logs.feeds.service import FeedExists, FeedNotFound, InvalidFeed, TooManyFeeds
-from nac.logs.feeds.settings import SyslogSettings, WebhookSettings, find_mistakes
+from nac.logs.feeds.service import FeedExists, InvalidFeed, TooManyFeeds
+from nac.logs.feeds.settings import SyslogSettings, WebhookSettings, find_mistakes, shorten_url
 from tests.factories.certificates import SEALER
 from tests.feeds.certificates import self_signed
 from tests.feeds.conftest import Tenancy, of_kinds

@@ -356,12 +356,8 @@ def test_owners_take_turns_within_limits(jobs: Jobs, platform: Platform) -> None
     jobs.start(Owner())
 
     def claim(most: int = runner.MAX_RUNNING) -> list[UUID]:
-        with session_scope(PlatformScope(), engine=worker_engine) as session:
+        with session_scope(PlatformScope(), engine=jobs.worker) as session:
             return [each.id for each in service.claim_due(session, resend_after=timedelta(0), most=most)]
-
-    def take(job_id: UUID) -> Owner | None:
-        run = runner.take_job(job_id, unseal=unseal, app_engine=app_engine, engine=worker_engine)
-        return None if run is None else run.owner
 
     assert len(claim()) == runner.MAX_RUNNING
     # The messages are late, so the message of the third owner's job is sent too.

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from nac.cellformat.packet_values import MAX_MICROSECONDS, encode_class, parse_decided_at
-from tests.radius.nas import radclient
+from tests.engine.builders import compare, policy_of, rule
+from tests.radius.nas import plain_login
 from tests.radius.supplicant import eap_tls
 from tests.radius.tenants import PASSWORD, PRINTER
 

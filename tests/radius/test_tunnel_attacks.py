@@ -14,10 +14,9 @@ from nac.kit.radius_packet import (
     USER_NAME,
 )
 from radius.module.eap_types import eap_name
-from tests.radius.devices import Device
-from tests.radius.inner_mschap import inner_identifier, mschap_answer, open_mschap, result_tlv, say_eap
-from tests.radius.pbkdf2_hashes import earlier_hash
-from tests.radius.supplicant import TTLS_PAP, eap_password
+from tests.radius.devices import VERSIONS, Device
+from tests.radius.inner_mschap import finish, inner_identifier, mschap_answer, open_mschap, result_tlv, say_eap
+from tests.radius.supplicant import eap_password
 from tests.radius.tenants import PASSWORD, PRINTER
 from tests.radius.tunnel import (
     CHAP_CHALLENGE,

@@ -12,7 +12,7 @@ from nac.cellformat.packet_values import encode_class
 from nac.inventory.endpoints import service as endpoints
 from nac.kit.clock import utc_now
 from nac.kit.errors import Conflict
-from nac.redecisions import dispatch, repository, runner, service
+from nac.redecisions import completion, dispatch, live_sessions, repository, runner, service
 from nac.redecisions.settings import MIN_CEILING
 from nac.sessions.coa_requests import service as coa
 from nac.sessions.coa_requests.request_queue import withdraw_outdated

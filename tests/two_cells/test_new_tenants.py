@@ -10,7 +10,6 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from api.main import create_app
-from cli.demo.tools import RadiusServer, run_radclient
 from nac.accounts import api_tokens
 from nac.core.access.grants import Owner
 from nac.core.mail import outbox
@@ -77,17 +76,16 @@ def _sign_in(browser: httpx.Client, engine: Engine, slug: str) -> None:
     with session_scope(PlatformScope(), engine=engine) as session:
         tenant_id = tenants.require_by_slug(session, slug=slug).id
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
-        held = permissions_at(PermissionLevel.TENANT)
-        token = api_tokens.create_token(
-            session,
-            actor=ACTOR,
-            held=held,
-            owner=Owner(tenant_id=tenant_id),
-            name="ann",
-            permissions=held,
-            expires_at=utc_now() + LINK_LIFETIME,
-        ).text
-    browser.headers["Authorization"] = f"Bearer {token}"
+        _use_token(browser, session, Owner(tenant_id=tenant_id))
+
+
+def _use_token(client: httpx.Client, session: Session, owner: Owner) -> None:
+    held = permissions_at(owner.level)
+    until = utc_now() + LINK_LIFETIME
+    given = {"actor": ACTOR, "held": held, "owner": owner, "permissions": held}
+    client.headers["Authorization"] = (
+        f"Bearer {api_tokens.create_token(session, name='ann', expires_at=until, **given).text}"
+    )
 
 
 def _admit_a_device(browser: httpx.Client, cell: RunningCell, engine: Engine, slug: str) -> None:

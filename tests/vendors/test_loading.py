@@ -2,7 +2,6 @@
 
 import pytest
 
-from nac.engine.dictionary import Dictionary
 from nac.engine.dictionary.codec import encode_attribute
 from nac.engine.vendors import NEUTRAL_KEYS, Results, all_vendors
 from nac.engine.vendors.recipes import REQUEST_KINDS as RECIPE_KINDS

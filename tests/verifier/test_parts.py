@@ -13,6 +13,7 @@ from nac.kit.secrets import MasterKeyFile, Sealer
 from radius.verifier import sources as under_test
 from radius.verifier.breaker import Breaker
 from radius.verifier.gate import Gate, GateFull
+from radius.verifier.sources import LiveSources
 from radius.verifier.verifier import PasswordCache
 
 HELD = VerificationResult(source="corp", name="anna", groups=("staff",))

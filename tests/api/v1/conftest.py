@@ -60,10 +60,9 @@ def make_token(app_engine: Engine) -> MakeToken:
 
     def make(owner: Owner, *permissions: str) -> str:
         scope = PlatformScope() if owner.msp_id is None else MspScope(owner.msp_id)
-        with session_scope(
-            scope if owner.tenant_id is None else TenantScope(owner.tenant_id), engine=app_engine
-        ) as session:
-            held = permissions_at(owner.level)
+        scope = scope if owner.tenant_id is None else TenantScope(owner.tenant_id)
+        held = permissions_at(owner.level)
+        with session_scope(scope, engine=app_engine) as session:
             return api_tokens.create_token(
                 session,
                 actor=ACTOR,

@@ -8,7 +8,9 @@ import httpx
 import pytest
 from sqlalchemy import Engine
 
-from nac.core.access.grants import Owner
+from api.main import create_app
+from nac.accounts import operator_tokens
+from nac.accounts.operator_tokens import OperatorToken, get_key_file, make_key, read_key
 from nac.core.audit import service as audit
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope

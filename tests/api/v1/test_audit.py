@@ -13,6 +13,8 @@ from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, get_process_engine, queries, session_scope
 from nac.kit.ids import MspId, TenantId
 from nac.tenancy import msps
+from tests.api.v1.conftest import bearer
+from tests.api.v1.responses import error_paths, walk
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 
 NOW = utc_now().replace(microsecond=0)

@@ -9,7 +9,6 @@ import psycopg
 from sqlalchemy import Engine
 
 from nac.core import idempotency
-from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from tests.api.v1.conftest import As

@@ -13,7 +13,6 @@ from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from api.change import Change
-from nac.core.access.grants import Owner
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.ids import TenantId
 from nac.models import IdempotencyKey

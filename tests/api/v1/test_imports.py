@@ -9,7 +9,6 @@ import pytest
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
-from nac.core.access.grants import Owner
 from nac.inventory.endpoints import service as endpoints
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.ids import TenantId

@@ -11,7 +11,6 @@ from api import application
 from api.main import create_app
 from nac.certificates.issuance import SERVER_PROFILE, get_dns_names
 from nac.certificates.server_renewal import expected_server_names
-from nac.core.access.grants import Owner
 from nac.kit.db import TenantScope, make_engine, session_scope
 from nac.kit.ids import TenantId
 from nac.models import Certificate, CertificateAuthority, Site

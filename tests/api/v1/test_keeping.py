@@ -7,7 +7,6 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from nac.core import alarms
-from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.ids import TenantId

@@ -11,11 +11,13 @@ import pytest
 from sqlalchemy import Engine, insert
 from sqlalchemy.orm import Session
 
-from api.v1.paging import SortedPaging
-from nac.core.access.grants import Owner
-from nac.core.jobs.service import JobKind
-from nac.models import Job
-from tests.api.v1.conftest import MakeToken
+from nac.kit.clock import utc_now
+from nac.kit.db import get_process_engine
+from nac.kit.ids import MspId
+from nac.models import Membership, Person, SignIn, SignOn
+from tests.api.v1.responses import created, cursor, error_paths, walk
+from tests.api.v1.test_authorities import foreign_root, upload
+from tests.factories.certificates import Certified
 from tests.factories.tenancy import Platform
 from tests.statements import counted
 

@@ -18,7 +18,6 @@ from nac.kit.ids import MspId, TenantId
 from nac.kit.permissions import permissions_at
 from nac.models import Tenant
 from nac.onboarding import tenant_purge
-from nac.tenancy import msps
 from tests.accounts.conftest import scope_of
 from tests.api.v1.conftest import MakeToken, bearer
 from tests.api.v1.responses import created, refusal

@@ -7,7 +7,6 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from api.v1.paging import SortedPaging
 from nac.cellformat.packet_values import encode_class
 from nac.kit.db import get_process_engine
 from nac.kit.ids import TenantId

@@ -6,7 +6,6 @@ import httpx
 import pytest
 from sqlalchemy import Engine, text
 
-from nac.core.access.grants import Owner
 from nac.kit.errors import NotLiveYet
 from nac.tenancy.cells import service as cells
 from tests.api.v1.conftest import As

@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 
 from api.change import compute_etag
 from api.v1.nases import NasDetail
-from nac.core.access.grants import Owner
 from nac.kit.clock import utc_now
 from nac.kit.ids import TenantId
 from nac.models import EndpointSighting, SignIn
