@@ -1,60 +1,28 @@
 """Last step of each request: apply limits, count the verdict, write the journal record, and respond.
 
 The response can contain attributes for accounting, and an MS-CHAPv2 error.
-
-The Wi-Fi passphrase of a device (iPSK, MPSK, DPSK), in the attributes that its access point reads.
 """
 
 import hashlib
 import hmac
 import secrets
 import time
-from pathlib import Path
 
 from nac.cellformat.journal.records import AuthRecord
-from nac.cellformat.packet_values import encode_class, packet_value, visible_pairs
-from nac.cellformat.replica.records import EndpointRecord, NasRecord, SlotRecord
-from nac.engine.admission import ACTIVE, TENANT_SUSPENDED, USER_METHODS, require_passphrase
+from nac.cellformat.packet_values import encode_class, visible_pairs
+from nac.cellformat.replica.records import NasRecord, SlotRecord
+from nac.engine.admission import ACTIVE, TENANT_SUSPENDED, USER_METHODS
 from nac.engine.vendors import ReplyPair
-from nac.kit.secrets import MasterKeyFile, Sealer
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, log_not_ready
 from radius.module.credentials import Credentials, escape_quoted
 from radius.module.decision import UNKNOWN_LOCATION, AuthenticationCase
 from radius.module.failure_keys import MAX_NAME_CHARACTERS, guess_key, station_key
+from radius.module.passphrases import PassphraseOpener, add_passphrase
 from radius.module.policies import Outcome
 from radius.module.pools import AddressAssigner
 from radius.module.request import AccessRequest, first_value, group_by_name
 from radius.module.settings import CANARY_MAC, CANARY_NAS
-
-
-class PassphraseOpener:
-    """Decrypts passphrases, which the agent encrypted with the cell's key."""
-
-    def __init__(self, key_file: str) -> None:
-        self._sealer = Sealer(MasterKeyFile(Path(key_file)))
-
-    def __call__(self, endpoint: EndpointRecord) -> str:
-        """Return the passphrase; "" if the endpoint and its group have no passphrase."""
-        if not endpoint.sealed_psk:
-            return ""
-        return self._sealer.open(endpoint.sealed_psk, endpoint.psk_context).decode()
-
-
-def add_passphrase(case: AuthenticationCase, outcome: Outcome, open_passphrase: PassphraseOpener) -> Outcome:
-    """Add the passphrase to the reply.
-
-    Denies access if the outcome requires a passphrase and no passphrase is stored.
-    """
-    passphrase = open_passphrase(case.endpoint) if case.endpoint is not None else ""
-    ssid = next((name for name in packet_value(case.request, "ssid") if isinstance(name, str)), "")
-    checked = require_passphrase(outcome, has_passphrase=bool(passphrase), has_ssid=bool(ssid))
-    if checked is not outcome:
-        return checked
-    pairs = tuple(template.fill_passphrase(passphrase, ssid).pair() for template in outcome.passphrase)
-    hidden = tuple(template.hidden() for template in outcome.passphrase)
-    return outcome._replace(reply=outcome.reply + hidden, sent=outcome.reply + pairs)
-
 
 _MARK_DECIDED: tuple[radiusd.AttributeUpdate, ...] = (("Admit-Decided", ":=", "1"),)
 _DO_NOT_RESPOND: tuple[radiusd.AttributeUpdate, ...] = (("Response-Packet-Type", ":=", "Do-Not-Respond"),)

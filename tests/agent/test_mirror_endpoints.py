@@ -11,7 +11,7 @@ from nac.inventory.groups import ENDPOINT_GROUPS
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.secrets import MasterKeyFile, SealedForAnotherKey, Sealer
 from radius.agent.alarms import Alarms
-from radius.module.completion import PassphraseOpener
+from radius.module.passphrases import PassphraseOpener
 from tests.agent.mirrored_rows import add_endpoint
 from tests.factories.tenancy import ACTOR
 

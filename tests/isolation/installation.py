@@ -122,7 +122,7 @@ class Installation:
     places: dict[str, OwnerPlace] = field(default_factory=dict)
     things: dict[str, dict[str, Any]] = field(default_factory=dict)
     # Tokens by place and role.
-    api_tokens: dict[tuple[str, str], str] = field(default_factory=dict)
+    tokens: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def of_level(self, level: PermissionLevel | None) -> list[OwnerPlace]:
         return [place for place in self.places.values() if place.level is level]

@@ -17,8 +17,8 @@ from nac.models import AuthLog, CoaRequest, Redecision, RedecisionItem
 from nac.redecisions import runner, service
 from nac.redecisions.settings import MIN_CEILING
 from nac.sessions.decisions.recorded_requests import from_microseconds
-from radius.module.completion import add_passphrase
 from radius.module.decision import AuthenticationCase, LocationCache, decide_case
+from radius.module.passphrases import add_passphrase
 from radius.module.policies import CompiledPolicies
 from radius.module.request import AccessRequest, first_value
 from tests.agent.conftest import Replica, Tenant
