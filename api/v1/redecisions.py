@@ -142,9 +142,9 @@ class RedecisionSummary(BaseModel):
 class RedecisionDetail(Redecision, RedecisionSummary):
     items: dict[str, int] = Field(
         description=(
-            "Number of sessions whose new decision differs from the current decision, by state: found (no CoA "
-            "request yet), asked (CoA request queued), settled (no CoA request needed any more), withdrawn (CoA "
-            "request cancelled)."
+            "Number of sessions whose new decision differs from the current decision, by state: `found` (no "
+            "CoA request yet), `asked` (CoA request queued), `settled` (no CoA request needed any more), `withdrawn` "
+            "(CoA request cancelled)."
         )
     )
     requests: dict[str, int] = Field(

@@ -164,9 +164,12 @@ def long_file(source: SourceFile) -> Iterator[tuple[int, str]]:
 
 
 def plain_english(source: SourceFile) -> Iterator[tuple[int, str]]:
-    """Readers must understand a docstring or comment at first reading."""
+    """Readers must understand a docstring, comment, error or help at first reading."""
     if source.path.startswith(PLAIN_PACKAGES):
-        yield from lint_text.check_code(source.text, source.tree)
+        yield from lint_text.check_code(lint_text.prose_lines(source.text, source.tree))
+        # Strings of tests are input, and copies of texts that are checked where they are defined.
+        if not source.path.startswith("tests/"):
+            yield from lint_text.check_code(lint_text.string_sentences(source.tree))
 
 
 def docstring_form(source: SourceFile) -> Iterator[tuple[int, str]]:

@@ -1,13 +1,16 @@
-"""House rules for text: documents, docstrings and comments are plain English. Used by cli.devtools.lint."""
+"""House rules for text: documents, docstrings, comments and sentences in strings are plain English.
+
+Used by cli.devtools.lint.
+"""
 
 import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 LONGEST_LINE = 100
-# Patterns of words to avoid, each with the plain word. Applied to documents, docstrings and comments.
+# Patterns of words to avoid, each with the plain word.
 _WORDS = {
     r"whoever|whomever": "they, or the actor",
     r"himself|herself|he|him|his|she|somebody": "you, they",
@@ -31,6 +34,8 @@ _REMEDIES = list(_WORDS.values())
 _OPENING = re.compile(r"(?:Who|Whoever|Whose|What|Whatever|Which|How|When|Where|Why|That|Of|It|They)\b")
 _START = re.compile(r"[A-Z0-9`]")
 _SENTENCE_END = re.compile(r"\.(?=[\s)]|$)|:$")
+# A sentence in a string, such as an error or the help of an option.
+_SENTENCE = re.compile(r"[A-Z][^\n]* [^\n]*[.?]")
 _CODE = re.compile(r"`[^`]*`|\"[^\"]*\"|'[^' ]+'")
 
 
@@ -86,7 +91,14 @@ def prose_lines(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string
 
 
-def check_code(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Return findings in the docstrings and comments of a Python file as (line number, message)."""
-    for number, line in prose_lines(text, tree):
+def string_sentences(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the sentences in strings of a Python file, such as errors and help, as (line number, text)."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _SENTENCE.fullmatch(node.value):
+            yield node.lineno, node.value
+
+
+def check_code(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Return findings in lines of text from a Python file as (line number, message)."""
+    for number, line in lines:
         yield from ((number, what) for what in banned_words(line))

@@ -86,7 +86,9 @@ def collect_arguments(operation: Operation, options: Mapping[str, Any], alias: A
             continue
         if found == "-" and value.option == "url":
             # A URL can contain a key, which other users can see in the list of processes.
-            found = first_line(sys.stdin)
+            # Reads no further than the line: the lines after the URL can be the headers.
+            with require_utf8("standard input"):
+                found = sys.stdin.buffer.readline().decode().rstrip("\r\n")
         if alias and (
             value.name in alias.files or any(value.name == each.field and each.is_file for each in alias.arguments)
         ):

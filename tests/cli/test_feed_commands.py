@@ -103,6 +103,9 @@ def test_address_or_headers_come_from_standard_input(alpha: Admit) -> None:
     assert json.loads(result.stdout)["destination"] == "https://siem.example/..."
     result = alpha.run("feed", "set", "siem", *T, "--header-file", "-", "--json", text="Authorization: x\n")
     assert json.loads(result.stdout)["settings"]["headers"] == {"Authorization": "(sealed)"}
-    both = "https://elsewhere.example/\nAuthorization: y\n"
-    shown = alpha.run("feed", "set", "siem", *T, "--url", "-", "--header-file", "-", "--json", text=both)
-    assert json.loads(shown.stdout)["destination"] == "https://elsewhere.example/"
+    both = "https://elsewhere.example/\nX-Key: y\n"
+    shown = json.loads(
+        alpha.run("feed", "set", "siem", *T, "--url", "-", "--header-file", "-", "--json", text=both).stdout
+    )
+    assert shown["destination"] == "https://elsewhere.example/"
+    assert shown["settings"]["headers"] == {"X-Key": "(sealed)"}

@@ -180,6 +180,12 @@ def test_unclear_document_is_found(text: str, rules: list[str]):
     assert [finding.rule for finding in check_document("docs/x.md", text)] == rules
 
 
+def test_unclear_sentence_in_a_string_is_found_outside_tests():
+    text = 'message = "Whoever signs in."\nkey = "whoever"\n'
+    assert [finding.rule for finding in check_python("api/a.py", text)] == ["plain-english"]
+    assert check_python("tests/a.py", text) == []
+
+
 @pytest.mark.parametrize(
     ("path", "text", "names"),
     [
