@@ -1,8 +1,8 @@
 """Failed sign-ins, with person, source and reason. Admit counts failed sign-ins by hour, so that attackers cannot
 fill a log.
 
-A person has at most 20 rows an hour for different reasons and sources. For each reason, one more row counts all
-further failures. `nac.accounts.sign_in.failure_audit` copies the counts to the audit log.
+A person has at most 20 rows an hour for different reasons and source addresses. For each reason, one more row counts
+all further failures. `nac.accounts.sign_in.failure_audit` copies the numbers to the audit log.
 """
 
 import ipaddress
@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from nac.core.audit import service as audit
 from nac.kit.request_sources import get_source
 
-# Subject of all failures with unknown e-mail addresses.
+# Value of `subject_id` for all failures with unknown e-mail addresses.
 NOBODY_ID = UUID(int=0)
 _USER_AGENT_CHARACTERS = 300
 
@@ -63,7 +63,7 @@ def record_failure(session: Session, *, subject_id: UUID, reason: str, user_agen
 
 
 def printable_user_agent(user_agent: str) -> str:
-    """Part of the user agent that Admit stores."""
+    """Return the first printable characters of the user agent, as Admit stores them."""
     return "".join(each for each in user_agent if each.isprintable())[:_USER_AGENT_CHARACTERS]
 
 
