@@ -91,12 +91,12 @@ class Permission(StrEnum):
     """A permission as noun.verb. `read` lists and gets; `manage` creates, updates and deletes."""
 
     _value_: str
-    # Sentences of docs/reference/permissions.md.
+    # Description in docs/reference/permissions.md.
     about: str
     level: PermissionLevel
-    # Effects that a route can have if it requires the permission.
+    # Effects that a route may have if it requires the permission.
     guards: frozenset[Effect]
-    # Whether these built-in roles have it (`nac.accounts.roles`).
+    # Whether the built-in roles `help-desk` and `msp-technician` have the permission (`nac.accounts.roles`).
     help_desk: bool
     technicians: bool
 

@@ -33,8 +33,8 @@ __all__ = [
     "url_host",
     "variables",
 ]
-# Limit if each port has an IPv4 and an IPv6 socket. A slot then uses five descriptors with RadSec, and radiusd can
-# watch 1,024.
+# Maximum number of slots if each port has an IPv4 and an IPv6 socket. With RadSec, a slot then uses five descriptors,
+# and radiusd can watch 1,024 descriptors.
 _MAX_DUAL_STACK_SLOTS = 190
 
 
@@ -88,8 +88,8 @@ def _read(reader: EnvironmentReader) -> Settings:
         "'yes' or 'no'",
         about="Whether the start of Admit creates and tests the demo tenants. The first start on a machine sets `yes`.",
     )
-    # With a portal URL, Admit may be behind a proxy. Then a loopback address does not mean that only this machine has
-    # access.
+    # With a portal URL, Admit may be behind a proxy, so that other machines have access although Admit listens on
+    # loopback.
     is_private = listen_address in LOOPBACK and not reader.is_given("PORTAL_URL")
     own = enrolment_dir(var_dir)
     return Settings(
@@ -279,7 +279,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             1_000_000,
             about="Maximum number of API requests per minute with an invalid credential from one address. 0: no limit.",
         ),
-        # Equal to the limit of two credentials.
+        # The default is twice the default limit of one credential.
         api_owner_requests_per_minute=reader.number(
             "API_OWNER_REQUESTS_PER_MINUTE",
             12_000,

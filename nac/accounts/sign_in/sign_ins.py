@@ -34,8 +34,7 @@ MAX_LIFETIME = timedelta(days=7)
 # Time after a confirmation in which the person can change the account.
 CONFIRMATION_LIFETIME = timedelta(minutes=10)
 _SEEN_STEP = timedelta(minutes=1)
-# Above this number of a person's sign-ins in an hour, or of the person's memberships, only the audit log of the platform
-# gets an entry.
+# If a person has more sign-ins in an hour, or more memberships, only the audit log of the platform gets an entry.
 MAX_AUDITED_PER_HOUR = 20
 MAX_AUDITED_OWNERS = 50
 _PLATFORM_OWNER = Owner()

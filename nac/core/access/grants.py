@@ -59,8 +59,7 @@ class MspRef:
     is_suspended: bool = False
 
 
-# Placeholders for unknown ids. With these placeholders, Admit takes the same time to reject unknown ids and ids of other
-# owners.
+# Placeholders for unknown ids. With these placeholders, Admit takes the same time to reject unknown and foreign ids.
 UNKNOWN_MSP: Final = MspRef(MspId(UUID(int=0)))
 UNKNOWN_TENANT: Final = TenantRef(TenantId(UUID(int=0)), UNKNOWN_MSP.msp_id)
 
@@ -215,7 +214,7 @@ def filter_grants_of_owner(grants: Iterable[Grant], owner: Owner) -> tuple[Grant
 def require_permissions(
     held: Collection[Permission], *wanted: Permission, level: PermissionLevel | None = None
 ) -> None:
-    """Raise PermissionMissing if a wanted permission is not in `held`. The error names `level` if `level` is set."""
+    """Raise PermissionMissing if a required permission is not in `held`. The error names `level` if `level` is set."""
     missing = sorted(set(wanted).difference(held))
     if missing:
         where = f" on the {level.name.lower()}" if level is not None else ""

@@ -37,13 +37,13 @@ MAX_RUNNING = 2
 MAX_LAPSES = 4
 _PROGRESS_SECONDS = 1.0
 _PROGRESS_ROWS = 1_000
-# `code` must equal the code in api.errors.
 _NEVER_ENDS_PROBLEM = {
     "code": "job-never-ends",
     "title": "The job does not finish.",
     "detail": f"The worker stopped {MAX_LAPSES} times without progress of the job.",
     "remedy": "Send less data in one request, or check the worker's log and memory. Then retry the job.",
 }
+# `code` must equal the code of internal errors in api.errors.
 _INTERNAL_PROBLEM = {
     "code": "internal-error",
     "title": "Internal error.",
@@ -155,7 +155,7 @@ class JobRun:
 
 @dataclass(frozen=True, slots=True)
 class SingleTransactionHandler:
-    """Handler that runs in one transaction, which also records the end of the job. `run` returns JSON without secrets."""
+    """Handler that runs in one transaction, which also records the end of the job. `run` returns the job's result."""
 
     run: Callable[[Session, JobRun], Mapping[str, Any] | None]
 

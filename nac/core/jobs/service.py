@@ -27,9 +27,9 @@ from nac.kit.sealing import Seal, Unseal
 from nac.models import Job
 
 ORDERS = SortOrders({"created_at": (Job.created_at, Job.id)}, default="-created_at")
-# Selects the oldest due job of each tenant, each MSP and the platform, unless another of its jobs is running. The random
-# order gives all of them the same chance. The outer WHERE repeats the conditions, because a worker may have renewed the
-# lease of a job meanwhile.
+# Selects the oldest due job of each tenant, each MSP and the platform, unless another job of this owner is running. The
+# random order gives all owners the same chance. The outer WHERE repeats the conditions, because a worker may have
+# renewed the lease of a job meanwhile.
 _CLAIM = text(
     """
 UPDATE jobs j SET

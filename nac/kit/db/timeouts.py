@@ -21,7 +21,7 @@ from sqlalchemy.util.queue import Queue
 
 STATEMENT_SECONDS: Final = 120.0
 CONNECT_SECONDS: Final = 5.0
-# Time in which a healthy server answers. This time is also the driver's minimum for a connection attempt.
+# Time in which a healthy server answers. This time is also the driver's minimum timeout of a connection attempt.
 _MIN_SECONDS: Final = 2.0
 _INTERVAL_SECONDS: Final = 0.1
 _Value = TypeVar("_Value")

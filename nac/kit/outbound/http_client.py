@@ -17,7 +17,7 @@ from nac.kit.validation import is_web_address
 # idna raises ValueError for an invalid host name, urllib for an invalid redirect target.
 _FAILURES: Final = (TimeoutError, httpx.HTTPError, httpx.InvalidURL, AddressRefused, ValueError)
 _REDIRECTS = (301, 302, 303, 307, 308)
-# Time limit for a response body that is not used.
+# Time limit to read a response body that the caller does not use.
 _BODY_SECONDS = 1.0
 
 
@@ -193,7 +193,8 @@ class HttpClient:
 
 
 def _error_text(exc: BaseException) -> str:
-    """Return a message for a failed TLS connection. The libraries' messages contain names of OpenSSL functions."""
+    """Return a message for the error. For a TLS error, the message is Admit's own, because the libraries' messages
+    contain names of OpenSSL functions."""
     cause: BaseException | None = exc
     while cause is not None:
         if isinstance(cause, ssl.SSLError):
