@@ -199,7 +199,7 @@ class AccountMailWriter:
     def _send_link(self, session: Session, row: AccountMail, person: Person) -> None:
         """Mail a password link. A person without a password gets a mail without a link.
 
-        A person without a password signs in with an identity provider, and a password would bypass the provider.
+        Such a person signs in with an identity provider. A password would bypass the provider.
         """
         actor, now = _KNOWN_BROWSER_ACTOR if row.is_known else _SIGN_IN_ACTOR, utc_now()
         if not person.password_hash:

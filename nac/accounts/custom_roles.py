@@ -1,4 +1,4 @@
-"""Custom roles of an MSP or a tenant. Needs the database scope of the owner."""
+"""Custom roles of an MSP or a tenant. All functions need the database scope of this owner."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Alarms of the platform (table `platform_alarms`). Alarms of a cell are in the table `cells`. Needs PlatformScope."""
+"""Alarms of the platform (table `platform_alarms`). The table `cells` has the alarms of each cell.
+
+All functions need PlatformScope.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -54,7 +54,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
 
 
 def variables(var_dir: Path) -> tuple[Variable, ...]:
-    """All variables. Some defaults are paths in `var_dir`, the data folder of the installation."""
+    """Describe all variables. Some defaults are paths in `var_dir`, the data folder of the installation."""
     reader = EnvironmentReader({f"{PREFIX}VAR_DIR": str(var_dir)}, ())
     _read(reader)
     return tuple(reader.variables)
@@ -239,7 +239,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             own / "enrolment.key",
             about="PEM file with the private key of `ADMIT_ENROLMENT_CERTIFICATE_FILE`.",
         ),
-        # A whole site can share one address. After a power failure, all its devices connect at the same time.
+        # All devices of a site can share one address. After a power failure, they connect at the same time.
         public_requests_per_second=reader.number(
             "PUBLIC_REQUESTS_PER_SECOND",
             200,

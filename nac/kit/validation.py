@@ -16,7 +16,7 @@ from nac.kit.mac import normalise_mac
 _SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _NAME_CHARACTERS = 200
 _URL_CHARACTERS = 1000
-# Maximum length of a name in a mail. Mails can go to people who never signed up. A longer name could contain a message.
+# Maximum length of a name in a mail. Mails can go to people who never signed up, and a longer name could contain spam.
 MAX_MAILED_CHARACTERS = 80
 # Text that mail programs turn into links. A name such as booking.example remains possible.
 _LINK = re.compile(r"://|www\.|@|\.[a-z0-9-]+[/:?#]", re.IGNORECASE)

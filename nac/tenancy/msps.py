@@ -62,7 +62,7 @@ def count_tenants(session: Session, msp_id: MspId) -> tuple[int, int]:
 
 
 def suspend_tenants(session: Session, msp_id: MspId) -> Sequence[TenantRow]:
-    """Suspend the active tenants of the MSP at platform level."""
+    """Suspend the active tenants of the MSP. Only the platform can then resume these tenants."""
     values = {"status": "suspended", "suspended_with_msp": True, "suspension_level": PermissionLevel.PLATFORM}
     return _update_tenants(session, msp_id, Tenant.status == "active", **values)
 

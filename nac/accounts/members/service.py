@@ -1,4 +1,5 @@
-"""Members: people with a role on the platform, an MSP or a tenant. Needs the database scope of the owner."""
+"""Members: people with a role on the platform, an MSP or a tenant. Functions need the database scope of this owner,
+unless their docstring names another scope."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass

@@ -42,8 +42,8 @@ def list_places(
 ) -> Sequence[AccessiblePlace]:
     """List MSPs and tenants of a person. `after` is the last key of the previous page. Needs PersonScope.
 
-    `principal` describes the person in scope. If the person signed in by single sign-on, `via` limits the list to the
-    owner of the provider.
+    `principal` is the person of the scope. If the person signed in by single sign-on, `via` limits the list to the MSP
+    or tenant of the provider.
     """
     only = via.owner if via is not None else Owner()
     parameters = {"msp": only.msp_id, "tenant": only.tenant_id, "after": after, "most": limit}

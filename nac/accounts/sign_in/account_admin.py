@@ -1,4 +1,4 @@
-"""Administration of other people's accounts by the platform. Needs PlatformScope.
+"""Administration of other people's accounts by the platform. All functions need PlatformScope.
 
 A caller who creates a password link or resets factors of a person could then sign in as this person. The caller must
 therefore have all permissions that the person has at any tenant, at any MSP and on the platform.
@@ -34,7 +34,7 @@ class AccountOverview:
 
 
 def lock_account(session: Session, *, person_id: UUID) -> None:
-    """Lock the account's status until the transaction ends."""
+    """Lock the account, so that no other transaction can change its status until this transaction ends."""
     # Lock the memberships first and the person second, like the functions that change members.
     members.lock_managers(session, owner=Owner())
     people.lock_person(session, person_id=person_id)

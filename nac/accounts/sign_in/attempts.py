@@ -3,8 +3,8 @@
 If attempts to sign in as a person fail from an address, Admit delays later attempts for this person from this address.
 After many failures from an address, Admit delays all attempts from this address. The person can still sign in without
 delay from another address. Admit counts attempts from a known browser (in which the person signed in before)
-separately. Admit counts attempts with a second factor by person over all addresses, because only someone who knows the
-password can try a code.
+separately. Admit counts attempts with codes of a second factor by person over all addresses, because only someone who
+knows the password can try a code.
 
 If attempts for one person fail from very many addresses, Admit delays all unknown browsers. The person then needs a
 known browser, a passkey, or a link by mail. A browser in which the person uses the link becomes a known browser.
@@ -100,7 +100,7 @@ def confirmation_attempt(*, sign_in_id: UUID) -> CountedAttempt:
 
 
 def address_attempt(*, address: str) -> CountedAttempt:
-    """Attempt with a secret that cannot be guessed. Admit counts these attempts by address, separately from others."""
+    """Attempt with a secret that nobody can guess. Admit counts such attempts by address, separately from passwords."""
     return CountedAttempt({_attempt_key("unguessable", get_source(address).encode()): FREE_PER_ADDRESS})
 
 

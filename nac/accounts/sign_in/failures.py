@@ -23,7 +23,7 @@ _USER_AGENT_CHARACTERS = 300
 
 @unique
 class FailureReason(StrEnum):
-    """Reason of a person's failed sign-in. For single sign-on, the reason is the provider's error code."""
+    """Reason of a person's failed sign-in. For single sign-on, the reason is the code of Admit's error instead."""
 
     PASSWORD = "wrong-password"  # noqa: S105 -- a name
     DISABLED = "disabled"

@@ -1,6 +1,6 @@
 """Sign-in rules of a tenant, an MSP or the platform: whether members must use two factors or single sign-on.
 
-Needs the database scope of the owner.
+Functions need the database scope of this owner, unless their docstring names another scope.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """Single sign-on: members of an MSP or tenant sign in with its own identity provider.
 
-Needs the database scope of the owner.
+Functions need the database scope of this owner, unless their docstring names another scope.
 
 A provider could claim that any person signed in. A sign-in by a provider is therefore valid only for the membership in
 the MSP or tenant that configured the provider. The sign-in cannot change the account or use other memberships.

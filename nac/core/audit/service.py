@@ -67,7 +67,7 @@ def append(
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add an entry. `action` has the form noun.verb. `target` is the name of the changed object, for readers.
+    """Add an entry. `action` has the form noun.verb. `target` is a name of the changed object that people recognise.
 
     Never put secrets in `before` or `after`.
     """

@@ -75,10 +75,10 @@ class _ExistingNases:
 def plan_nases(
     session: Session, *, tenant_id: TenantId, lines: Iterable[InputLine], options: NasBulkOptions, seal: Seal
 ) -> NasBulkPlan:
-    """Plan the import.
+    """Plan the import. Locks all NASes until the transaction ends.
 
-    If a stored NAS has the identifier or address of a row, the row updates this NAS. Every other row creates a NAS.
-    Locks all NASes until the transaction ends.
+    If a stored NAS has the identifier or address of a row, `options` decide whether the row updates this NAS. Every
+    other row creates a NAS.
     """
     reader = RowReader()
     made = NasBulkPlan(reader.mistakes, [], [], [])

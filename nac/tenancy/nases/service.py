@@ -404,7 +404,7 @@ def _require_consistent(nas: Nas) -> None:
         )
     if nas.address is None and not nas.require_message_authenticator:
         raise InvalidInput(
-            "The Message-Authenticator exception needs an address.",
+            "A NAS that may omit Message-Authenticator needs an address.",
             place="require_message_authenticator",
             remedy="Set the address of the NAS.",
         )

@@ -40,7 +40,7 @@ def advise_nas(nas: RotationNas) -> RotationAdvice:
 
 
 def list_steps(status: RotationStatus, state: str) -> list[str]:
-    """Return the steps for the user, in order."""
+    """Return the remaining steps of the rotation for the user, in order."""
     if state in ("finished", "cancelled"):
         return ["Nothing to do: radiusd accepts only one secret."]
     whose = f"NAS {status.nas.name}" if status.nas else "the tenant"

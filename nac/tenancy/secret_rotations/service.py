@@ -113,7 +113,7 @@ def start_rotation(
     )
     session.add(rotation)
     session.flush()
-    # During a move, the next step must wait until the new cell accepts both secrets.
+    # During a move of the tenant, the next step of the move must wait until the new cell accepts both secrets.
     cells.mark_slot_not_ready(session, tenant_id=tenant_id)
     after = {"of": found.name if found else "tenant", "ends_at": rotation.ends_at.isoformat(), "at_end": at_end}
     _audit(session, actor, tenant, "begin-rotation", after=after)

@@ -1,10 +1,12 @@
-"""Move of a tenant to another cell, in states: prepared, switched, then finished or cancelled. Needs PlatformScope.
+"""Move of a tenant to another cell. The states of a move are: prepared, switched, then finished or cancelled.
 
 At any time, only one cell decides about a tenant's requests. The preparation reserves a slot (port pair) of the new
 cell, and configures the slot with the tenant's secret. The switch moves the tenant to the new slot in one transaction.
 The old cell then stops responding, so NASes that know the addresses of both cells use the new cell automatically. The
 old slot stays reserved until the move is finished, so that the tenant can return quickly. The old cell may still have
 journal records of the tenant. The new cell writes these records to PostgreSQL (SQL function `hand_over_record`).
+
+Functions need PlatformScope, unless their docstring names another scope.
 """
 
 from collections.abc import Mapping

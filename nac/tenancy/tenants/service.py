@@ -294,7 +294,7 @@ def require_replay_days(days: int | None) -> None:
 
 
 def update_renewal(session: Session, *, actor: str, tenant_id: TenantId, keeps_key: bool) -> Tenant:
-    """Set whether a renewed certificate may keep its key."""
+    """Set whether a renewed certificate may have the key of the previous certificate."""
     return _update_columns(session, actor, tenant_id, renewal_keeps_key=keeps_key)
 
 
