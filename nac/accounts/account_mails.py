@@ -257,9 +257,8 @@ class TooManyMailsWait(Unavailable):
 def request_password_link(session: Session, *, email: str, is_known: bool) -> None:
     """Request a password link.
 
-    `is_known`: the request comes from a known browser of the person. Works in any database scope.
-
-    Raises TooManyMailsWait.
+    `is_known`: the request comes from a known browser of the person. Works in any database scope. Raises
+    TooManyMailsWait.
     """
     if not request_link(session, email.strip().lower(), is_known, audit.get_origin(session)):
         raise TooManyMailsWait(remedy="Try again in a minute.")

@@ -131,8 +131,7 @@ def lock_token(session: Session, token_id: UUID) -> datetime | None:
 
 
 def revoke_children(session: Session, token_id: UUID, now: datetime) -> int:
-    """Revoke all tokens that this token created. Returns the number of revoked tokens. Works in any database
-    scope."""
+    """Revoke all tokens that this token created. Returns the number of revoked tokens. Works in any database scope."""
     number: int = session.scalars(select(func.revoke_tokens_of(token_id, now))).one()
     return number
 

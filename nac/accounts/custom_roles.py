@@ -76,9 +76,7 @@ def update_role(
     """Change a role.
 
     The members with this role get the new permissions immediately. None for `name` or `permissions` leaves the current
-    value unchanged.
-
-    Raises LastManager.
+    value unchanged. Raises LastManager.
     """
     # Lock the memberships first and the role second, in the same order as `update_member`.
     managers = members.lock_managers(session, owner=owner)

@@ -39,8 +39,7 @@ class AdmitError(Exception):
 
     @property
     def members(self) -> Mapping[str, Any]:
-        """Extension members of the problem document (RFC 9457 3.2). A member `detail` overrides the error's
-        detail."""
+        """Extension members of the problem document (RFC 9457 3.2). A member `detail` overrides the error's detail."""
         return {}
 
     def describe(self, render: Callable[[str], str] = str) -> str:

@@ -51,8 +51,6 @@ class PermissionLevel(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Description:
-    """Definition of a member of `Permission`."""
-
     name: str
     about: str
     level: PermissionLevel

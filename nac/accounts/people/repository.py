@@ -20,7 +20,6 @@ def get(session: Session, person_id: UUID) -> Person | None:
 
 
 def lock_person(session: Session, person_id: UUID) -> None:
-    """Lock the account until the transaction ends."""
     session.execute(select(Person.id).where(Person.id == person_id).with_for_update())
 
 

@@ -45,9 +45,8 @@ _NOTE = text("SELECT note_sign_in_failure(:subject, :why, :source, :address, :re
 def record_failure(session: Session, *, subject_id: UUID, reason: str, user_agent: str) -> None:
     """Count a failed sign-in.
 
-    `subject_id` is the id of a person or of a single sign-on. The id of an unknown person is NOBODY_ID.
-
-    Takes the same time for known and unknown people. Works in any database scope.
+    `subject_id` is the id of a person or of a single sign-on. The id of an unknown person is NOBODY_ID. Takes the same
+    time for known and unknown people. Works in any database scope.
     """
     origin = audit.get_origin(session)
     address = _parse_address(origin.address or "") if origin is not None else None

@@ -29,10 +29,8 @@ class CreatedLink:
 def create_link(session: Session, *, actor: str, person: Person, ends_earlier: bool = True) -> CreatedLink:
     """Create a link. The link is valid longer if the person has no password.
 
-    Needs PersonScope or database role admit_worker.
-
-    `ends_earlier` invalidates earlier links. Set `ends_earlier` to false for requests without sign-in. Otherwise anyone
-    could invalidate a link that the person has just received.
+    Needs PersonScope or database role admit_worker. `ends_earlier` invalidates earlier links. Set `ends_earlier` to
+    false for requests without sign-in. Otherwise anyone could invalidate a link that the person has just received.
     """
     now = utc_now()
     if ends_earlier:

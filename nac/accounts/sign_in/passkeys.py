@@ -170,9 +170,8 @@ def use_passkey(
 ) -> Factor:
     """Check the passkey's response and return the kind of factor that the response proves.
 
-    Needs PersonScope. Raises SignInRefused.
-
-    `alone` means that the passkey is the only factor. The device must then have checked a PIN or biometrics.
+    Needs PersonScope. Raises SignInRefused. `alone` means that the passkey is the only factor. The device must then
+    have checked a PIN or biometrics.
     """
     row = repository.lock_passkey(session, person.id, require_credential_id(credential))
     response = credential.get("response")

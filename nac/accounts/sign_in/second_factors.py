@@ -34,9 +34,9 @@ class Factor(StrEnum):
     PASSKEY = "passkey"
     # Passkey or security key that the person only touched; counts as one factor.
     SECURITY_KEY = "security-key"
-    # Single sign-on that counts as one factor.
+    # Any single sign-on.
     SIGN_ON = "sign-on"
-    # Single sign-on that counts as two factors, by the provider's response or by the settings.
+    # Single sign-on that counts as two factors, by the provider's response or by the settings of the single sign-on.
     SIGN_ON_TWO = "sign-on-two"
 
 

@@ -51,9 +51,7 @@ class ProviderLimits:
         """Count a request while it runs.
 
         An `Unavailable` error counts as a failure of the provider. Any other AdmitError counts neither as a failure nor
-        as a response.
-
-        Raises TooManySignIns if a limit is reached.
+        as a response. Raises TooManySignIns if a limit is reached.
         """
         is_proven = self._take(owner, host)
         has_answered: bool | None = False

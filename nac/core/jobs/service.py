@@ -215,8 +215,7 @@ def list_jobs(
     kind: str = "",
     span: PageSpan | None = None,
 ) -> Sequence[Job]:
-    """List jobs, by default newest first. `states` selects jobs in these states; an empty `states` selects all
-    jobs."""
+    """List jobs, by default newest first. `states` selects jobs in these states; an empty `states` selects all jobs."""
     return search(session, owner, states=states, kind=kind, span=span or ORDERS.first(), in_full=True).rows
 
 

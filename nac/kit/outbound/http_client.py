@@ -106,17 +106,12 @@ async def read_body(response: httpx.Response, *, most_bytes: int) -> bytes:
 
 
 class HttpResponse(NamedTuple):
-    """Status and headers of a response."""
-
     status: int
     headers: Mapping[str, str]
 
 
 class HttpClient:
-    """HTTP client.
-
-    `step_seconds` limits connecting, sending and each read. `total_seconds` limits the whole request.
-    """
+    """HTTP client. `step_seconds` limits each connect, send and read. `total_seconds` limits the whole request."""
 
     def __init__(
         self,
@@ -144,9 +139,8 @@ class HttpClient:
     async def post(self, url: str, *, body: bytes, headers: Mapping[str, str], most_bytes: int) -> HttpResponse:
         """Send a POST and return the response, with any status.
 
-        Follows no redirects. Raises FetchFailed if no response arrives.
-
-        Reads up to `most_bytes` of the response body, so that the connection can be reused.
+        Follows no redirects. Raises FetchFailed if no response arrives. Reads up to `most_bytes` of the response body,
+        so that the connection can be reused.
         """
         if not is_web_address(url):
             raise FetchFailed(url[:200], "Invalid URL.")

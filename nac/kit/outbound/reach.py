@@ -85,7 +85,6 @@ class NameResolver:
             del self._running[key]
 
 
-# Resolver that the whole process shares.
 RESOLVER = NameResolver()
 
 
@@ -227,9 +226,8 @@ class OutboundReach:
     async def places(self, host: str, port: int) -> list[Destination]:
         """Resolve a host and return its permitted addresses.
 
-        Connect to the returned addresses: a second lookup could give other addresses.
-
-        Raises AddressRefused if all addresses are refused. Raises OSError if the host has no address.
+        Connect to the returned addresses: a second lookup could give other addresses. Raises AddressRefused if all
+        addresses are refused. Raises OSError if the host has no address.
         """
         found = await RESOLVER.look_up(host, port, owner=self.owner)
         refusal = self.refusal([str(address[0]) for *_, address in found])

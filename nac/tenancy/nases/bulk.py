@@ -61,8 +61,6 @@ class NasBulkPlan:
 
 @dataclass(frozen=True, slots=True)
 class _ExistingNases:
-    """Stored NASes and sites of the tenant."""
-
     by_key: Mapping[tuple[str, str], Nas]
     sites: Mapping[str, UUID]
     default_site: UUID

@@ -98,8 +98,6 @@ class NasNotFound(NotFound):
 
 
 class NasOptions(TypedDict, total=False):
-    """Optional settings of a NAS."""
-
     identifier: str | None
     address: str | None
     vendor: str

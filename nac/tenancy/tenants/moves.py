@@ -122,10 +122,8 @@ def switch_move(
 ) -> MoveStatus:
     """Switch the tenant to the new cell.
 
-    After the switch, the new cell decides about requests, and the old cell stops responding.
-
-    Raises NotReadyYet. Raises CellSilent if the agent of the old cell does not report, unless `although_silent` is
-    true.
+    After the switch, the new cell decides about requests, and the old cell stops responding. Raises NotReadyYet. Raises
+    CellSilent if the agent of the old cell does not report, unless `although_silent` is true.
     """
     tenant = _enter_tenant(session, tenant_id)
     move = _require_open_move(session, tenant_id, "prepared")

@@ -181,9 +181,8 @@ def delete_tenant(
 ) -> Tenant:
     """Reject all requests of the tenant immediately.
 
-    The worker purges the tenant's data (`purge_tenant`) after `purge_at`.
-
-    If the tenant is already being deleted, the call has no effect. With `is_new`, the call raises Conflict instead.
+    The worker purges the tenant's data (`purge_tenant`) after `purge_at`. If the tenant is already being deleted, the
+    call has no effect. With `is_new`, the call raises Conflict instead.
     """
     allowed: tuple[TenantStatus, ...] = ("active", "suspended")
     return _update_status(
