@@ -1,11 +1,8 @@
-"""Account mails: the worker writes the mails that other processes requested.
+"""Account mails: password links and invitations.
 
-The worker uses the database role admit_worker and PlatformScope. Each mail has its own transaction.
-
-Requests for account mails: password links and invitations.
-
-The API request does not look up the person. Neither the response nor its duration reveals whether an account exists.
-The worker looks up the person later (`nac.accounts.account_mails.mail_writer`).
+An API request queues a mail without looking up the person. So neither the response nor its duration reveals whether an
+account exists. Later, the worker looks up the person and writes the mail, with one transaction for each mail. The
+worker needs database role admit_worker and PlatformScope.
 """
 
 import logging
@@ -95,17 +92,14 @@ def count_links(session: Session, person_id: UUID, actor: str, since: datetime) 
 
 
 def count_new_members(session: Session, owner: Owner, since: datetime, *, most: int) -> int:
-    """Number of additions of members since `since`, from the audit log, up to `most`.
-
-    A member added twice counts twice.
-    """
+    """Count the audit log entries about added members since `since`. Stops at `most`."""
     query = select(AuditEntry.id).where(AuditEntry.action == "member.add", AuditEntry.at > since)
     query = query.where(owner.owns(AuditEntry)).limit(most)
     return session.scalars(select(func.count()).select_from(query.subquery())).one()
 
 
 def count_invitations(session: Session, email: str, since: datetime) -> int:
-    """Number of invitations to this address from all owners."""
+    """Count the invitation mails to this address from all tenants, all MSPs and the platform since `since`."""
     query = select(func.count()).select_from(Mail).where(Mail.recipient == email, Mail.created_at > since)
     return session.scalars(query.where(Mail.template.in_(INVITATION_TEMPLATES))).one()
 
@@ -129,15 +123,15 @@ def is_member(session: Session, owner: Owner, person_id: UUID) -> bool:
 
 _log = logging.getLogger(__name__)
 BATCH_SIZE = 200
-# Maximum password links to one person by all requests together.
+# Maximum password links that all requests together send to one person.
 MAX_LINKS_PER_HOUR = 3
 MAX_LINKS_PER_DAY = 6
-# Requests from the person's known browsers have their own limit. Strangers cannot use it up.
+# Requests from the person's known browsers have this separate limit, so that strangers cannot use up the limit.
 MAX_KNOWN_BROWSER_LINKS_PER_DAY = 6
-# Maximum invitation mails of one owner. Members who are added beyond this limit get no mail.
+# Maximum invitation mails of one tenant, one MSP or the platform. Members added beyond this limit get no mail.
 MAX_INVITATIONS_PER_DAY = 100
-# Maximum invitation mails to one address from all owners. This maximum is below the limit of `nac.core.mail.service`
-# for all mails to an address. Repeated invitations can therefore not block the person's password links.
+# Maximum invitation mails to one address within a day. This maximum is lower than the limit of all mails to one address
+# (`nac.core.mail.service`), so that repeated invitations cannot block the person's password links.
 MAX_INVITATIONS_PER_ADDRESS = 5
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _SIGN_IN_ACTOR, _KNOWN_BROWSER_ACTOR = "system:sign-in", "system:sign-in (known browser)"
@@ -145,7 +139,7 @@ _SIGN_IN_ACTOR, _KNOWN_BROWSER_ACTOR = "system:sign-in", "system:sign-in (known 
 
 @dataclass(frozen=True, slots=True)
 class AccountMailer:
-    """Composer of account mails. Use as database role admit_app or admit_worker, in PlatformScope."""
+    """Composer of account mails. Needs database role admit_app or admit_worker, in PlatformScope."""
 
     portal_url: str
     seal: Seal
@@ -205,7 +199,7 @@ class AccountMailWriter:
     def _send_link(self, session: Session, row: AccountMail, person: Person) -> None:
         """Mail a password link. A person without a password gets a mail without a link.
 
-        A person without a password signs in with an identity provider, and a password would bypass the provider.
+        Such a person signs in with an identity provider. A password would bypass the provider.
         """
         actor, now = _KNOWN_BROWSER_ACTOR if row.is_known else _SIGN_IN_ACTOR, utc_now()
         if not person.password_hash:
@@ -240,10 +234,7 @@ class AccountMailWriter:
 
 
 def _inviter_name(actor: str | None) -> str:
-    """Name of the inviter for the mail.
-
-    All tokens appear under one neutral name, because the creator of a token chooses its name.
-    """
+    """Name of the inviter for the mail. Names of tokens do not appear, because their creators could choose any text."""
     kind, _, name = (actor or "").partition(":")
     return f"{kind}:{name}" if kind == "person" else "A program"
 
@@ -266,14 +257,13 @@ class TooManyMailsWait(Unavailable):
 def request_password_link(session: Session, *, email: str, is_known: bool) -> None:
     """Request a password link.
 
-    `is_known`: the request comes from a known browser of the person. Works in any database scope.
-
-    Raises TooManyMailsWait.
+    `is_known`: the request comes from a known browser of the person. Works in any database scope. Raises
+    TooManyMailsWait.
     """
     if not request_link(session, email.strip().lower(), is_known, audit.get_origin(session)):
         raise TooManyMailsWait(remedy="Try again in a minute.")
 
 
 def queue_invitation(session: Session, *, actor: str, owner: Owner, email: str) -> None:
-    """Request an invitation mail for a new member. Use in the database scope of the owner."""
+    """Request an invitation mail for a new member. Needs the database scope of the owner."""
     create_invitation(session, actor, owner, require_email(email), audit.get_origin(session))

@@ -1,4 +1,4 @@
-"""API tokens of an owner, with permissions and an expiry. Admit shows a token's text only once, at its creation."""
+"""API tokens of a tenant, an MSP or the platform. Admit shows a token's text only when it creates the token."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,8 +57,8 @@ ORDERS = SortOrders(
         "last_used_at": (ApiToken.last_used_at, ApiToken.id),
     }
 )
-# JSON list of the memberships of the token's maker, the person who created it. NULL if no person created it. Empty for
-# a token that another token of a suspended MSP created.
+# JSON list of the memberships of the token's maker (the person responsible for the token). NULL if the token has no
+# maker. Empty if a token of a suspended MSP created this token, directly or through other tokens.
 _MAKER_MEMBERSHIPS = literal_column(
     "CASE WHEN api_tokens.maker_id IS NOT NULL THEN memberships_behind(api_tokens)"
     " WHEN api_tokens.parent_id IS NOT NULL AND is_of_suspended_msp(api_tokens) THEN '[]' END",
@@ -96,14 +96,14 @@ _AUTHENTICATION_QUERY = (
 
 
 def get_by_public_id(session: Session, public_id: str) -> tuple[ApiToken, list[dict[str, Any]] | None] | None:
-    """Token with this public id, and the memberships of the token's maker (None if no person is the maker)."""
+    """Token with this public id, and the memberships of the token's maker (None if the token has no maker)."""
     query = select(ApiToken, _MAKER_MEMBERSHIPS).where(ApiToken.public_id == public_id)
     row = session.execute(query.execution_options(populate_existing=True)).one_or_none()
     return None if row is None else (row[0], row[1])
 
 
 def find_for_authentication(session: Session, public_id: str, *, tenant: str) -> Row[*tuple[Any, ...]] | None:
-    """Token and requested tenant, as one row.
+    """Return one row with the token and the requested tenant.
 
     `behind` has the maker's memberships. `place_tenant`, `place_msp` and `is_suspended` describe the requested tenant.
     Every API request runs this query. Therefore the query is one statement and creates no model object.
@@ -131,8 +131,7 @@ def lock_token(session: Session, token_id: UUID) -> datetime | None:
 
 
 def revoke_children(session: Session, token_id: UUID, now: datetime) -> int:
-    """Revoke all tokens that this token created. Returns the number of revoked tokens. Works in any database
-    scope."""
+    """Revoke all tokens that this token created. Returns the number of revoked tokens. Works in any database scope."""
     number: int = session.scalars(select(func.revoke_tokens_of(token_id, now))).one()
     return number
 
@@ -159,7 +158,8 @@ def list_page(
 
 
 MAX_LIFETIME = timedelta(days=366)
-# Maximum valid tokens of an owner. A higher number suggests a program that creates tokens and never revokes them.
+# Maximum number of valid tokens of a tenant, an MSP or the platform. A higher number suggests a program that creates
+# tokens and never revokes them.
 MAX_TOKENS_PER_OWNER = 200
 # Minimum time between two updates of a token's last use. This minimum avoids a database write for each request.
 _LAST_USE_INTERVAL = timedelta(minutes=1)
@@ -186,7 +186,7 @@ class TokenRefused(AdmitError):
     status = 401
 
     def __init__(self, why: RefusalReason) -> None:
-        """Set the reason. Admit logs `why`, but the response does not contain `why`."""
+        """Set the reason `why`, which appears only in the log, not in the response."""
         super().__init__(remedy="Create a new token, or ask an administrator for a token.")
         self.why = why
 
@@ -210,7 +210,7 @@ def create_token(
     maker: TokenMaker | None = None,
     parent_id: UUID | None = None,
 ) -> CreatedToken:
-    """Create a token. Use in the database scope of the owner.
+    """Create a token. Needs the database scope of the owner.
 
     `held` are the caller's permissions. `maker` is the person responsible for the token. `parent_id` is the id of
     the calling token, if the caller is a token. The new token expires when the parent token expires, or earlier.
@@ -288,7 +288,7 @@ def authenticate(
 ) -> AuthenticatedToken:
     """Check a token. `tenant` is the slug or id of the requested tenant. Raises TokenRefused.
 
-    Use in CredentialScope of the token's public id.
+    Needs CredentialScope of the token's public id.
     """
     row = find_for_authentication(session, text.public_id, tenant=tenant)
     if row is None:

@@ -1,4 +1,4 @@
-"""Custom roles of an MSP or a tenant. Use in the database scope of the owner."""
+"""Custom roles of an MSP or a tenant. All functions need the database scope of this owner."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -75,12 +75,10 @@ def update_role(
 ) -> CustomRole:
     """Change a role.
 
-    The members with this role get the new permissions immediately. A `name` of None keeps the name, and `permissions`
-    of None keeps the permissions.
-
-    Raises LastManager.
+    The members with this role get the new permissions immediately. None for `name` or `permissions` leaves the current
+    value unchanged. Raises LastManager.
     """
-    # Lock managers first and the role second. Changes of members lock in this order, too.
+    # Lock the memberships first and the role second, in the same order as `update_member`.
     managers = members.lock_managers(session, owner=owner)
     role = require_by_slug(session, owner=owner, slug=slug, lock=True)
     before = _audit_values(role)
@@ -132,7 +130,7 @@ def list_roles(session: Session, *, owner: Owner) -> Sequence[CustomRole]:
 def list_page(
     session: Session, *, owner: Owner, span: PageSpan, text: str = "", own: bool | None = None
 ) -> Sequence[AssignableRole]:
-    """List roles that can be assigned. `text` is a part of slug or name.
+    """List roles that can be assigned. `text` is a part of the slug or name.
 
     `own` selects custom roles (true), built-in roles (false) or all roles (None).
     """

@@ -1,6 +1,6 @@
-"""Alarms of the platform (table `platform_alarms`), from the first report until they are cleared.
+"""Alarms of the platform (table `platform_alarms`). The table `cells` has the alarms of each cell.
 
-The table `cells` stores the alarms of each cell. Use this module in PlatformScope.
+All functions need PlatformScope.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from nac.models import PlatformAlarm
 def raise_alarm(session: Session, *, code: str, detail: str, now: datetime) -> None:
     """Raise an alarm. If the alarm already exists, update its detail text.
 
-    A repeated alarm keeps its start time. Use as database role admit_worker.
+    A repeated alarm keeps its start time. Needs database role admit_worker.
     """
     row = {"code": code, "detail": detail, "since": now}
     session.execute(
@@ -27,7 +27,7 @@ def raise_alarm(session: Session, *, code: str, detail: str, now: datetime) -> N
 
 
 def clear_alarm(session: Session, *, code: str) -> None:
-    """Delete an alarm if it exists. Use as database role admit_worker."""
+    """Delete an alarm if it exists. Needs database role admit_worker."""
     session.execute(delete(PlatformAlarm).where(PlatformAlarm.code == code))
 
 

@@ -51,7 +51,7 @@ class StoredResponse:
 class PendingChange:
     """The caller must make the change, and then call `finish_change`."""
 
-    # Id of the object that an earlier attempt committed. The process of that attempt then failed.
+    # Id of the object that an earlier attempt committed before its process failed; None if no attempt did.
     made_id: UUID | None = None
 
 
@@ -72,10 +72,8 @@ class KeyedRequest:
 def begin_change(session: Session, named: KeyedRequest, *, unseal: Unseal) -> StoredResponse | PendingChange:
     """Return the stored response, or PendingChange if the caller must make the change.
 
-    Use in the database scope of the owner.
-
     Waits for a concurrent request with this key. Raises StillUnderWay if that request has made an intermediate commit.
-    Raises KeyReused if an earlier request with this key was different.
+    Raises KeyReused if an earlier request with this key was different. Needs the database scope of the owner.
     """
     if not 1 <= len(named.key) <= MAX_KEY_LENGTH or not named.key.isascii() or not named.key.isprintable():
         raise InvalidInput(
@@ -134,7 +132,7 @@ def _key_clauses(named: KeyedRequest) -> tuple[ColumnElement[bool], ...]:
 def prune(session: Session) -> int:
     """Delete responses older than RETENTION.
 
-    Returns the number of deleted responses. Use as database role admit_worker, in PlatformScope.
+    Returns the number of deleted responses. Needs database role admit_worker and PlatformScope.
     """
     result = session.execute(delete(IdempotencyKey).where(IdempotencyKey.created_at < utc_now() - RETENTION))
     assert isinstance(result, CursorResult)

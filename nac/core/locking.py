@@ -1,8 +1,7 @@
-"""Order of row locks. Two transactions that lock rows in different orders can deadlock.
+"""Order of row locks. If two transactions lock rows in different orders, they can deadlock, and one of them fails with
+the error `overtaken`.
 
-One of the transactions then fails with the error `overtaken`.
-
-Lock tables in this order:
+Lock rows of these tables in this order:
 
 * the tenant
 * its policies
@@ -42,9 +41,9 @@ def lock_with_namesakes(session: Session, row: Named) -> Sequence[Named]:
 
     If other rows have the same name, this row can be renamed or deleted although policies refer to the name.
 
-    Refreshes this row and the rows with the same name. Until the transaction ends, no other transaction of the tenant
-    can rename or delete any of these rows. The function does not lock the other rows with the same name, because these
-    locks could cause a deadlock. Raises NotFound if the row was deleted.
+    Refreshes all these rows. Until the transaction ends, no other transaction of the tenant can rename or delete any of
+    them. The other rows are not locked, because locks on them could cause a deadlock. Raises NotFound if the row was
+    deleted.
     """
     kind = type(row)
     lock_quota(session, f"{kind.__tablename__}-names", row.tenant_id)

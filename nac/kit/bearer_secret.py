@@ -29,7 +29,7 @@ class BearerSecret:
 
     prefix: ClassVar[str] = ""
     separator: ClassVar[str] = "-"
-    # Text that makes the digests of this kind different from those of other kinds.
+    # Text that makes the digests of this kind of secret different from digests of other kinds.
     purpose: ClassVar[bytes]
 
     @classmethod
@@ -45,7 +45,7 @@ class BearerSecret:
         return cls(*parts) if all(_PART_PATTERN.fullmatch(part) for part in parts) else None
 
     def __str__(self) -> str:
-        """Return prefix and public id, for messages and logs. The result does not contain the secret."""
+        """Return the prefix and the public id, for messages and logs. The result does not contain the secret."""
         return f"{self.prefix}{self.public_id}"
 
     def reveal(self) -> str:

@@ -11,12 +11,12 @@ from nac.kit.advice import Advice, NextStep, add_advice
 from nac.kit.errors import AdmitError, InvalidInput, SeveralMistakes
 from nac.kit.validation import require_future, require_name
 
-# Maximum mistakes in a report of one file or request.
+# Maximum number of mistakes in the report for a file or request.
 MAX_REPORTED = 200
-# A file can have 100,000 rows, and each row can name a hundred groups. Above this number of mistakes, only one for each
-# row and field is stored.
+# A file can have 100,000 rows, and each row can name a hundred groups. Above this number of mistakes, RowReader stores
+# only one mistake for each row and field.
 _MAX_LINE_MISTAKES = 10_000
-# Maximum different groups in a file. A tenant can have less than half of this number.
+# Maximum number of different groups in a file. The maximum for a tenant is less than half of this number.
 _MAX_NAMED_GROUPS = 15_000
 
 # Handling of rows for existing objects: report a mistake, update the object, or keep it unchanged.
@@ -41,8 +41,7 @@ class RowMistake(NamedTuple):
     field: str
     detail: str
     remedy: str = ""
-    # Number of an earlier line with the same key; 0 without such a line. Without the earlier line, this line is
-    # valid.
+    # Number of the earlier line with the same key, if this key is the mistake; otherwise 0.
     beside: int = 0
 
     @property
@@ -72,7 +71,7 @@ class RowMistake(NamedTuple):
 def select_reported(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
     """Return at most MAX_REPORTED mistakes, ordered by row.
 
-    Above this number, repetitions of a mistake are omitted first.
+    If there are more mistakes, the result first omits repetitions of the same mistake in other rows.
     """
     found = sorted(mistakes)
     if len(found) <= MAX_REPORTED:
@@ -120,7 +119,7 @@ def ignore_progress(done: int) -> None:
 
 
 def split_progress(tell: ProgressCallback, rows: int) -> tuple[ProgressCallback, ProgressCallback]:
-    """Split a progress function into two: one for storing rows, one for writing their audit entries.
+    """Split the callback `tell` into two: one for stored rows, one for their audit entries.
 
     Both steps take about the same time, so each step counts half.
     """
@@ -128,7 +127,7 @@ def split_progress(tell: ProgressCallback, rows: int) -> tuple[ProgressCallback,
 
 
 class RowReader:
-    """Reader of values in lines. The reader collects mistakes."""
+    """Reader that parses the values in lines, and collects the mistakes."""
 
     def __init__(self) -> None:
         self.mistakes: list[RowMistake] = []
@@ -143,9 +142,9 @@ class RowReader:
         self.mistakes.append(RowMistake(number, field, detail, "Remove one of the two rows.", before))
 
     def add_mistake_in_lines(self, lines: Iterable[int], field: str, detail: str, remedy: str) -> None:
-        """Add a mistake to each line.
+        """Add a mistake for each of these lines.
 
-        Above _MAX_LINE_MISTAKES, lines that already have a mistake in this field get no further mistake.
+        After _MAX_LINE_MISTAKES mistakes, a line that already has a mistake in this field gets no further mistake.
         """
         for number in lines:
             if self._in_lines < _MAX_LINE_MISTAKES or (number, field) not in self._lines_wrong:

@@ -1,8 +1,8 @@
 """Base classes of all errors.
 
-The class name is the machine code, the docstring is the title, and `status` is the HTTP status. Packages derive
-their own errors. Only the command line and the API show errors to users. Errors do not name commands, pages or
-paths. If an API operation can carry out a remedy, the remedy is an `Advice`.
+The name of an error's class is its code for programs. The docstring of the class is its title, and `status` is its HTTP
+status. Packages derive their own errors. Only the command line and the API show errors to users. Errors do not name
+commands, pages or paths. If an API operation can carry out a remedy, the remedy is an `Advice`.
 """
 
 import re
@@ -23,7 +23,7 @@ class AdmitError(Exception):
     retry_after_seconds: int | None = None
 
     def __init__(self, detail: str = "", *, place: str = "", remedy: str = "") -> None:
-        """`detail` says what is wrong. `place` is the field, row or file. `remedy` says what the user can do."""
+        """`detail` says what is wrong. `place` is the wrong field, row or file. `remedy` says what the user can do."""
         self.detail = detail or self.title
         self.place = place
         self.remedy = remedy
@@ -39,15 +39,11 @@ class AdmitError(Exception):
 
     @property
     def members(self) -> Mapping[str, Any]:
-        """Extension members of the problem document (RFC 9457 3.2). A member `detail` overrides the error's
-        detail."""
+        """Extension members of the problem document (RFC 9457 3.2). A member `detail` overrides the error's detail."""
         return {}
 
     def describe(self, render: Callable[[str], str] = str) -> str:
-        """Return place, detail and remedy as one text.
-
-        `render` converts detail and remedy, which can be an `Advice`.
-        """
+        """Return place, detail and remedy as one text. `render` converts a detail or remedy that is an `Advice`."""
         where = f"{self.place}: " if self.place else ""
         return where + " ".join(render(part) for part in (self.detail, self.remedy) if part)
 
@@ -113,7 +109,7 @@ class Overtaken(Conflict):
 class HeldUp(Overtaken):
     """Another change of the same object is still running."""
 
-    # The request itself is valid and can be retried.
+    # The request is valid, and the caller can retry it.
     status = 503
     retry_after_seconds = 5
 
@@ -191,7 +187,7 @@ class SchemaTooOld(SchemaMismatch):
 
 
 class MistakeCollector:
-    """Collector of errors of several checks, so that the user gets all errors in one response."""
+    """Collector of the errors of several checks, so that the user gets all errors in one response."""
 
     def __init__(self) -> None:
         self._found: list[AdmitError] = []

@@ -9,7 +9,8 @@ import jwt
 # Only asymmetric algorithms. Otherwise an attacker could use a public key as a shared secret (RFC 8725 2.1, 3.1).
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _LEEWAY_SECONDS = 60
-# Public members of a key (RFC 7518 6). With secret members, PyJWT could calculate prime numbers for minutes.
+# Public members of a key (RFC 7518 6). Admit ignores secret members, because PyJWT could then calculate prime numbers
+# for minutes.
 _PUBLIC_MEMBERS = ("kty", "kid", "alg", "use", "n", "e", "crv", "x", "y")
 # Maximum length of a member: 16,384 bits in base64.
 _MAX_MEMBER = 2731
@@ -52,7 +53,7 @@ def read_claims(token: str, key: jwt.PyJWK, *, client_id: str, issuer: str) -> M
 
 
 def parse_public_keys(described: object) -> Iterator[jwt.PyJWK]:
-    """Yield the usable keys of a key set. Keys that are not usable are ignored (RFC 7517 5)."""
+    """Yield the usable keys of a key set. Ignores all other keys (RFC 7517 5)."""
     for each in described[:_MAX_KEYS] if isinstance(described, list) else ():
         public = {name: each[name] for name in _PUBLIC_MEMBERS if name in each} if isinstance(each, dict) else {}
         if all(isinstance(value, str) and len(value) <= _MAX_MEMBER for value in public.values()):

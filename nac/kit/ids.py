@@ -1,4 +1,4 @@
-"""Typed identifiers. The id of a tenant has its own type, so that mypy detects a confusion with other ids."""
+"""Typed identifiers. Each kind of id has its own type, so that mypy detects if code confuses two ids."""
 
 from typing import NewType
 from uuid import UUID

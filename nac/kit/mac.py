@@ -7,14 +7,15 @@ from functools import lru_cache
 # 001122334455, and blanks.
 _SEPARATORS = str.maketrans("", "", ":-. ")
 _HEX = frozenset("0123456789abcdef")
-# Lengths of a MAC address with no, one, two or five separators. `_ANY_SEPARATOR_LENGTHS`: any character can separate
-# these from an SSID.
+# Lengths of a MAC address with no, one, two or five separators. Before an SSID, `called_station_ssid` accepts any text
+# with a length in `_ANY_SEPARATOR_LENGTHS`.
 _LENGTHS = (12, 13, 14, 17)
 _ANY_SEPARATOR_LENGTHS = (12, 17)
 _EUI_64 = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){7}", re.IGNORECASE)
 
 
-# Cached: a packet has a text in several attributes, and devices authenticate repeatedly. 8,192 entries use 2 MB.
+# Cached, because a packet has the same text in several attributes, and devices authenticate repeatedly. The cache needs
+# 2 MB.
 @lru_cache(maxsize=8192)
 def normalise_mac(text: str) -> str:
     """Return 12 lower-case hex digits, or "" if `text` is not a MAC address.
@@ -51,7 +52,7 @@ def _is_followed_by_ssid(text: str, length: int) -> bool:
 
 def display_mac(digits: str) -> str:
     """Return the address in the notation for users: aa:bb:cc:dd:ee:ff."""
-    # Without a loop, this takes a third of the time. Lists show thousands of addresses.
+    # A loop would take three times as long. Lists show thousands of addresses.
     return f"{digits[:2]}:{digits[2:4]}:{digits[4:6]}:{digits[6:8]}:{digits[8:10]}:{digits[10:]}"
 
 

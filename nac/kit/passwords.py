@@ -32,8 +32,8 @@ def hash_password(password: str) -> str:
 def verify_password(password: bytes, password_hash: str) -> bool:
     """Return whether the password matches an argon2id hash. Releases the GIL.
 
-    Returns False if the parameters of the hash cost more than Admit's own hashes, as in hashes from another
-    installation.
+    Returns False if the check would need more memory or time than for Admit's own hashes. A hash from another
+    installation can have such parameters.
     """
     if not _is_affordable(password_hash):
         return False
@@ -45,9 +45,9 @@ def verify_password(password: bytes, password_hash: str) -> bool:
 
 
 def require_stored_hash(given: bytes) -> str:
-    """Return a hash of another installation as text, or "".
+    """Return a password hash from another installation as text. The hash can be empty.
 
-    Raises InvalidInput for an unknown format or a high cost.
+    Raises InvalidInput if the format is unknown, or if a check of the hash would need too much memory or time.
     """
     password_hash = given.decode("ascii", "replace")
     if password_hash and not _is_affordable(password_hash) and not is_pbkdf2_hash(password_hash):
@@ -70,7 +70,7 @@ def compute_nt_hash(password: str) -> str:
 
     Uses the MD4 of PyCryptodome, because OpenSSL 3 disables MD4 by default.
     """
-    # Import only here: the library loads a C parser, which makes the start of a process a tenth longer.
+    # Import the library only here, because the import makes the start of a process 10 % slower.
     from Crypto.Hash import MD4
 
     return MD4.new(password.encode("utf-16-le")).hexdigest()  # noqa: S303 -- MS-CHAP requires it

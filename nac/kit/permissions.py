@@ -12,8 +12,8 @@ from typing import Final, Self
 
 @unique
 class Effect(StrEnum):
-    """A possible effect of an API route, such as the deletion of data. docs/reference/permissions.md contains the
-    value."""
+    """A possible effect of an API route, such as the deletion of data. The value of an effect is its description in
+    docs/reference/permissions.md."""
 
     RECORDS = "Changes records on which no decision depends."
     RULES = "Changes or suspends the rules that decide now. Admit can then admit devices that it now rejects."
@@ -51,8 +51,6 @@ class PermissionLevel(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Description:
-    """Definition of a member of `Permission`."""
-
     name: str
     about: str
     level: PermissionLevel
@@ -70,7 +68,7 @@ def _describe(
     help_desk: bool = False,
     technicians: bool | None = None,
 ) -> _Description:
-    """Define a permission. By default, technicians have every permission of level `TENANT`.
+    """Define a permission. By default, the role `msp-technician` has every permission of level `TENANT`.
 
     Every permission guards the effect RECORDS and the effects in `guards`. A permission that ends with ".read" also
     guards DISCLOSURE; any other permission also guards ERASURE. With `transports`, the permission does not guard
@@ -88,15 +86,15 @@ def _describe(
 
 @unique
 class Permission(StrEnum):
-    """A permission as noun.verb. `read` lists and gets; `manage` creates, updates and deletes."""
+    """A permission, named noun.verb. The verb `read` means: list and get. `manage` means: create, update and delete."""
 
     _value_: str
-    # Sentences of docs/reference/permissions.md.
+    # Description in docs/reference/permissions.md.
     about: str
     level: PermissionLevel
-    # Effects that a route can have if it requires the permission.
+    # Effects that a route may have if it requires the permission.
     guards: frozenset[Effect]
-    # Whether these built-in roles have it (`nac.accounts.roles`).
+    # Whether the built-in roles `help-desk` and `msp-technician` have the permission (`nac.accounts.roles`).
     help_desk: bool
     technicians: bool
 

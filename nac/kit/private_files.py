@@ -16,7 +16,7 @@ class FileOwner(Protocol):
 def write_private(path: Path, content: str, *, owner: FileOwner | None = None, mode: int = 0o600) -> None:
     """Replace the file at `path` atomically.
 
-    Does not follow links, because root can write to a folder that the service user controls.
+    Does not follow symbolic links, because root can call this function for a folder that the service user controls.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)

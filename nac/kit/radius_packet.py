@@ -118,7 +118,7 @@ def make_access_request(
 
 
 def make_accounting_request(identifier: int, attributes: bytes, secret: bytes) -> bytes:
-    """Make an Accounting-Request. The Request Authenticator of the packet is its signature."""
+    """Make an Accounting-Request, which the Request Authenticator signs."""
     length = MIN_PACKET_BYTES + len(attributes)
     return _authenticate(_HEADER.pack(ACCOUNTING_REQUEST, identifier, length, _NO_SIGNATURE) + attributes, secret)
 
@@ -214,7 +214,7 @@ def is_signed(packet: RadiusPacket, authenticator: bytes, secret: bytes) -> bool
 
 
 def join_values(octets: bytes, number: int) -> bytes:
-    """Return the joined values of an attribute such as EAP-Message; b"" if the attribute is missing.
+    """Join all values of an attribute such as EAP-Message in a packet. Returns b"" if the attribute is missing.
 
     Raises MalformedPacket.
     """
@@ -222,8 +222,10 @@ def join_values(octets: bytes, number: int) -> bytes:
 
 
 def read_vlan(octets: bytes) -> str:
-    """Return Tunnel-Private-Group-Id without its tag octet; "" if the attribute is missing. Raises
-    MalformedPacket."""
+    """Return the Tunnel-Private-Group-Id of a packet without its tag octet; "" if the attribute is missing.
+
+    Raises MalformedPacket.
+    """
     value = next((value for number, value in parse_attributes(octets) if number == TUNNEL_PRIVATE_GROUP_ID), b"")
     return (value[1:] if value[:1] and value[0] <= _MAX_TAG else value).decode(errors="replace")
 

@@ -3,10 +3,11 @@
 import ipaddress
 from functools import lru_cache
 
-# A household or company has at least a network of this size (RFC 6177), so the network counts as one source.
+# A household or company has at least a network of this size (RFC 6177). So all addresses of a network count as one
+# source.
 _IPV6_PREFIX = 64
-# Source address of the demo's tests of rejected requests. No packet from another machine can have a loopback address
-# (RFC 1122 3.2.1.3). A local proxy uses 127.0.0.1.
+# Source address from which the demo tests that Admit rejects requests. No packet from another machine can have a
+# loopback address (RFC 1122 3.2.1.3). A local proxy uses 127.0.0.1.
 DEMO_ADDRESS = ipaddress.IPv4Address("127.83.84.1")
 
 
@@ -28,7 +29,7 @@ def get_source(address: str) -> str:
 
 
 class NetworkSet:
-    """Set of addresses and networks from comma-separated text; "" is the empty set. Raises ValueError."""
+    """Set of addresses and networks. The constructor parses comma-separated text, or "". Raises ValueError."""
 
     def __init__(self, text: str) -> None:
         self._networks = tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part)

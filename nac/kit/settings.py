@@ -33,8 +33,8 @@ __all__ = [
     "url_host",
     "variables",
 ]
-# Limit if each port has an IPv4 and an IPv6 socket. A slot then uses five descriptors with RadSec, and radiusd can
-# watch 1,024.
+# Maximum number of slots if each port has an IPv4 and an IPv6 socket. With RadSec, a slot then uses five descriptors,
+# and radiusd can watch 1,024 descriptors.
 _MAX_DUAL_STACK_SLOTS = 190
 
 
@@ -54,7 +54,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
 
 
 def variables(var_dir: Path) -> tuple[Variable, ...]:
-    """All variables. Some defaults are paths in `var_dir`, the data folder of the installation."""
+    """Describe all variables. Some defaults are paths in `var_dir`, the data folder of the installation."""
     reader = EnvironmentReader({f"{PREFIX}VAR_DIR": str(var_dir)}, ())
     _read(reader)
     return tuple(reader.variables)
@@ -88,8 +88,8 @@ def _read(reader: EnvironmentReader) -> Settings:
         "'yes' or 'no'",
         about="Whether the start of Admit creates and tests the demo tenants. The first start on a machine sets `yes`.",
     )
-    # With a portal URL, Admit may be behind a proxy. Then a loopback address does not mean that only this machine has
-    # access.
+    # With a portal URL, Admit may be behind a proxy, so that other machines have access although Admit listens on
+    # loopback.
     is_private = listen_address in LOOPBACK and not reader.is_given("PORTAL_URL")
     own = enrolment_dir(var_dir)
     return Settings(
@@ -239,7 +239,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             own / "enrolment.key",
             about="PEM file with the private key of `ADMIT_ENROLMENT_CERTIFICATE_FILE`.",
         ),
-        # A whole site can share one address. After a power failure, all its devices connect at the same time.
+        # All devices of a site can share one address. After a power failure, they connect at the same time.
         public_requests_per_second=reader.number(
             "PUBLIC_REQUESTS_PER_SECOND",
             200,
@@ -279,7 +279,7 @@ def _read(reader: EnvironmentReader) -> Settings:
             1_000_000,
             about="Maximum number of API requests per minute with an invalid credential from one address. 0: no limit.",
         ),
-        # Equal to the limit of two credentials.
+        # The default is twice the default limit of one credential.
         api_owner_requests_per_minute=reader.number(
             "API_OWNER_REQUESTS_PER_MINUTE",
             12_000,

@@ -31,14 +31,15 @@ class Variable:
 
     # Name without "ADMIT_".
     name: str
-    # Default value as in the environment, or "". If other values determine the default, a description of it.
+    # Default value as text, or "". If the default depends on other values, a description of the default.
     default: str
     allowed: str
     about: str
 
 
 class EnvironmentReader:
-    """Reader of single variables. An invalid value adds a mistake, and the method returns the default value.
+    """Reader with a method for each type of variable. If a value is invalid, the method adds a mistake and returns the
+    default value.
 
     `about` is the description in docs/reference/settings.md. `default_text` describes a default that depends on other
     settings or on the machine.
@@ -130,7 +131,7 @@ class EnvironmentReader:
         return Path(value)
 
     def networks(self, name: str, default: str, *, about: str) -> str:
-        """Addresses and networks as comma-separated text, unchanged."""
+        """Read addresses and networks. Returns comma-separated text."""
         value = self._raw(name, default, "addresses or networks, comma-separated", about)
         if value is None or value == default:
             return default

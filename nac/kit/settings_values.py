@@ -1,7 +1,7 @@
-"""Values of the settings, for the processes. `nac.kit.settings` reads the values and re-exports the classes of this
-module.
+"""Values of the settings of a process, and functions for listen addresses. `nac.kit.settings` reads the values and
+re-exports the classes of this module.
 
-Listen addresses. `::` means all addresses, IPv4 and IPv6.
+The listen address `::` means all IPv4 and IPv6 addresses.
 """
 
 import socket
@@ -29,7 +29,7 @@ def local_address(address: str) -> str:
 
 
 def bind_socket(address: str, port: int, kind: socket.SocketKind, *, reuses: bool = False) -> socket.socket:
-    """Return a socket that is bound only to the address's family, IPv4 or IPv6. Raises OSError."""
+    """Return a socket that is bound to the address. An IPv6 socket accepts no IPv4. Raises OSError."""
     bound = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, kind)
     try:
         if bound.family == socket.AF_INET6:
@@ -181,8 +181,8 @@ class Settings:
 
     @property
     def verifier_port(self) -> int:
-        """UDP port on loopback at which radiusd requests password checks. The port below `verifier_port` serves
-        radiusd's status."""
+        """UDP port on loopback to which radiusd sends requests for password checks. The previous port serves radiusd's
+        status."""
         return self.cell_ports.stop + 1
 
 
@@ -191,5 +191,5 @@ def enrolment_dir(var_dir: Path) -> Path:
 
 
 def url_host(address: str) -> str:
-    """The address in the notation of URLs (RFC 3986 3.2.2): an IPv6 address is in brackets."""
+    """Return the address in the notation of URLs (RFC 3986 3.2.2): an IPv6 address is in brackets."""
     return f"[{address}]" if ":" in address else address

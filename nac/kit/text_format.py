@@ -20,5 +20,5 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def escape_controls(text: str) -> str:
-    """Return `text` with control characters escaped, in the notation of OpenSSL: "admin\x00"."""
+    """Return `text` with control characters escaped, in the notation of OpenSSL: `\\x00` for a zero byte."""
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02X}", text)

@@ -16,12 +16,12 @@ from nac.kit.mac import normalise_mac
 _SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _NAME_CHARACTERS = 200
 _URL_CHARACTERS = 1000
-# Maximum length of a name in a mail. Mails can go to people who never signed up. A longer name could contain a message.
+# Maximum length of a name in a mail. Mails can go to people who never signed up, and a longer name could contain spam.
 MAX_MAILED_CHARACTERS = 80
 # Text that mail programs turn into links. A name such as booking.example remains possible.
 _LINK = re.compile(r"://|www\.|@|\.[a-z0-9-]+[/:?#]", re.IGNORECASE)
 # Allowed characters have no special meaning in a RADIUS server's configuration. The minimum is 16 octets (RFC 2865 3),
-# because an attacker can find shorter secrets offline. The Message-Authenticator, an HMAC-MD5, is sufficient for that.
+# because an attacker with one packet can find shorter secrets offline, by the Message-Authenticator (HMAC-MD5).
 RADIUS_SECRET = re.compile(r"[A-Za-z0-9._:/+=@!#*,;?~^-]{16,128}")
 # A mailbox (RFC 5321 4.1.2) without quoted strings and address literals.
 _EMAIL = re.compile(
@@ -44,8 +44,8 @@ def require_slug(text: str, *, place: str = "slug") -> str:
 
 
 def require_name(text: str, *, place: str = "name") -> str:
-    """Check a name for users. The name must be printable and not blank, and not a relative path segment (RFC 3986
-    5.2.4)."""
+    """Check the name of an object. The name must be printable and not blank, and not `.` or `..`, which clients remove
+    from URLs (RFC 3986 5.2.4)."""
     name = text.strip()
     if name in (".", "..") or not name or len(name) > _NAME_CHARACTERS or not name.isprintable():
         raise InvalidInput(
@@ -105,7 +105,7 @@ def require_address(text: str, *, place: str = "address") -> str:
 
 
 def require_future(moment: datetime | None, *, place: str = "valid_until") -> datetime | None:
-    """Check that a time with time zone is in the future. A time of None means that the period has no end."""
+    """Check that a time (with time zone) is in the future. None means that the period has no end."""
     if moment is not None and moment <= utc_now():
         raise InvalidInput(
             f"{moment:%Y-%m-%d %H:%M:%S %Z} is in the past.", place=place, remedy="Use a time in the future."
@@ -164,7 +164,7 @@ def require_email(text: str, *, place: str = "email") -> str:
 
 
 RoutedNoun = Literal["nas", "pool", "user"]
-# Reserved names by path parameter. tests/api/test_route_words.py compares them with the routes.
+# Words that the API uses in paths instead of a name. tests/api/test_route_words.py compares them with the routes.
 RESERVED_NAMES: Final[Mapping[RoutedNoun, frozenset[str]]] = {
     "nas": frozenset({"bulk", "vendors"}),
     "pool": frozenset({"leases", "release"}),

@@ -41,7 +41,7 @@ def list_page(
     only: Collection[MspId] | None = None,
     has_two_factors: bool = True,
 ) -> Sequence[Msp]:
-    """List MSPs. With `only`, list only the active MSPs with these ids."""
+    """List MSPs. `only` selects the active MSPs with these ids; None selects all MSPs."""
     query = span.of(select(Msp))
     if only is not None:
         query = query.where(in_array(Msp.id, only), Msp.status == "active")
@@ -62,7 +62,7 @@ def count_tenants(session: Session, msp_id: MspId) -> tuple[int, int]:
 
 
 def suspend_tenants(session: Session, msp_id: MspId) -> Sequence[TenantRow]:
-    """Suspend the active tenants of the MSP at platform level."""
+    """Suspend the active tenants of the MSP. Only the platform can then resume these tenants."""
     values = {"status": "suspended", "suspended_with_msp": True, "suspension_level": PermissionLevel.PLATFORM}
     return _update_tenants(session, msp_id, Tenant.status == "active", **values)
 
@@ -116,10 +116,7 @@ def require_by_slug(session: Session, *, slug: str) -> Msp:
 def list_msps(
     session: Session, *, span: PageSpan | None = None, text: str = "", statuses: Collection[str] = ()
 ) -> Sequence[Msp]:
-    """List MSPs. Without `span`, the list contains all MSPs. `text` is a part of the slug or name.
-
-    `statuses` selects by status.
-    """
+    """List MSPs. Without `span`, the list contains all MSPs. `text` is a part of the slug or name."""
     return list_page(session, span=span or ORDERS.first(1_000_000), text=text, statuses=statuses)
 
 
@@ -132,9 +129,9 @@ def list_visible(
     statuses: Collection[str] = (),
     has_two_factors: bool,
 ) -> Sequence[Msp]:
-    """List MSPs that the scope can read. `only` selects MSPs by id; None means all MSPs.
+    """List MSPs that the scope can read. `only` selects the active MSPs with these ids; None selects all MSPs.
 
-    Without `has_two_factors`, the list excludes MSPs that require two factors.
+    If `has_two_factors` is false, the list excludes MSPs that require two factors.
     """
     return list_page(session, span=span, text=text, statuses=statuses, only=only, has_two_factors=has_two_factors)
 

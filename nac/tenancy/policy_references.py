@@ -1,6 +1,7 @@
 """References from policies to groups, sites and other objects, by name.
 
-Without these references, a rule would silently stop matching when a user deletes or renames its object.
+Admit checks these references before a user deletes or renames an object. Otherwise a rule that refers to the object
+could silently stop matching.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +34,7 @@ def list_referring_versions(
 ) -> tuple[ReferringVersion, ...]:
     """Return published versions and drafts that refer to this name.
 
-    Older versions are not included, because a rollback to an older version checks its names.
+    The result excludes older versions, because a rollback to an older version checks the names in this version.
     """
     return _filter_current_versions(session, tenant_id, lambda document: _refers_to(document, kind, name))
 
@@ -66,10 +67,8 @@ def require_unreferenced(
 ) -> None:
     """Raise InUse if a policy refers to the name.
 
-    The error lists the policies. `also` is a further sentence for the error, about other effects.
-
-    The caller must have locked the object's row. Then no other transaction can save a policy that refers to the object
-    (`nac.policies.repository.known_names`).
+    The error lists the policies, and ends with the sentence `also`. The caller must have locked the object's row. Then
+    no other transaction can save a policy that refers to the object (`nac.policies.repository.known_names`).
     """
     if versions := list_referring_versions(session, tenant_id=tenant_id, kind=kind, name=name):
         raise InUse(

@@ -1,4 +1,4 @@
-"""Limits of trial tenants. Services check the limits; cells do not."""
+"""Limits of trial tenants. Services check the limits when data changes. Cells do not check the limits."""
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -13,9 +13,9 @@ class TrialLimitReached(Conflict):
 
 
 def require_endpoint_limit(session: Session, *, tenant_id: TenantId) -> None:
-    """Raise TrialLimitReached if the tenant has too many devices.
+    """Raise TrialLimitReached if a trial has more approved and blocked devices than its limit.
 
-    Call this function after approvals, before the commit.
+    Call this function after you approve devices, before the commit.
     """
     session.flush()
     query = select(Trial.most_endpoints).where(Trial.tenant_id == tenant_id, Trial.state != "converted")

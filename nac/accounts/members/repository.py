@@ -41,7 +41,10 @@ _ACCEPT = text("SELECT accept_memberships(:wanted)").bindparams(bindparam("wante
 
 
 def list_for_person(session: Session, person_id: UUID) -> Sequence[tuple[Membership, CustomRole | None, Any]]:
-    """Memberships of the person in scope, each with its custom role and the kind of sign-in that its owner requires."""
+    """Memberships of the person, each with its custom role and the kind of sign-in that its owner requires.
+
+    Needs PersonScope.
+    """
     query = select(Membership, CustomRole, _SIGN_IN_NEEDED).outerjoin(
         CustomRole, CustomRole.id == Membership.custom_role_id
     )
@@ -97,7 +100,7 @@ def lock_all(session: Session, owner: Owner) -> Sequence[tuple[Membership, Custo
 
 
 def filter_able_to_sign_in(session: Session, owner: Owner, person_ids: Collection[UUID]) -> Collection[UUID]:
-    """Ids of those members in `person_ids` who are enabled and have a way to sign in."""
+    """Return the ids of those members in `person_ids` whose account is enabled and who can sign in."""
     if not person_ids:
         return ()
     asked = {"people": list(person_ids), "msp": owner.msp_id, "tenant": owner.tenant_id}
@@ -105,7 +108,7 @@ def filter_able_to_sign_in(session: Session, owner: Owner, person_ids: Collectio
 
 
 def accept_memberships(session: Session, membership_ids: Sequence[UUID]) -> None:
-    """Mark memberships of the person in scope as accepted."""
+    """Mark memberships as accepted. Needs PersonScope of their person."""
     session.execute(_ACCEPT, {"wanted": list(membership_ids)})
 
 

@@ -1,4 +1,5 @@
-"""Members: people with a role on the platform, an MSP or a tenant. Use in the database scope of the owner."""
+"""Members: people with a role on the platform, an MSP or a tenant. Functions need the database scope of this owner,
+unless their docstring names another scope."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -65,8 +66,10 @@ class Member:
 
     @property
     def visible_status(self) -> str:
-        """Status of the account. The status is `invited` until the person has signed in, so the status does not
-        reveal accounts."""
+        """Status of the account; `invited` until the person has signed in.
+
+        So the status of an invited person does not reveal whether the account existed before.
+        """
         return self.person.status if self.membership.accepted_at is not None else "invited"
 
 
@@ -135,7 +138,7 @@ def update_member(
     `held` must include the member's new permissions and the member's current permissions. Raises LastManager,
     MemberNotFound, InvalidInput and PermissionMissing.
     """
-    # Lock first: otherwise another request could change the permissions of a custom role.
+    # Lock memberships first: otherwise another request could change the permissions of a custom role.
     managers = lock_managers(session, owner=owner)
     found = _require_role(session, owner, role)
     before = require_member(session, owner=owner, membership_id=membership_id)
@@ -178,7 +181,7 @@ def list_members(
 
 
 def list_grants(session: Session, *, person_id: UUID) -> tuple[Grant, ...]:
-    """Grants of the person: one for each membership, with its permissions. Use in PersonScope."""
+    """Return a grant for each membership of the person. Needs PersonScope."""
     rows = repository.list_for_person(session, person_id)
     chosen = repository.list_chosen_tenants(session, [row.id for row, _, _ in rows if row.has_chosen])
     return tuple(
@@ -197,7 +200,7 @@ def list_grants(session: Session, *, person_id: UUID) -> tuple[Grant, ...]:
 def accept_invitations(
     session: Session, *, grants: Iterable[Grant], tenant: TenantRef | None, msp_id: MspId | None
 ) -> None:
-    """Accept new memberships of the person in scope that give access to this tenant or MSP."""
+    """Accept those new memberships in `grants` that give access to this tenant or MSP. Needs PersonScope."""
     new = [
         each.new_membership
         for each in grants
@@ -219,8 +222,7 @@ def _membership_permissions(level: PermissionLevel, row: Membership, role: Custo
 def _role_permissions(
     level: PermissionLevel, role: str | None, permissions: Iterable[str] | None
 ) -> frozenset[Permission]:
-    """Permissions of a role. `permissions` are the permissions of a custom role; None means that the role is a
-    built-in role.
+    """Permissions of a role. `permissions` are the permissions of a custom role, or None for a built-in role.
 
     The result is empty for a built-in role that this version does not know.
     """
@@ -240,8 +242,10 @@ def membership_permissions_at(
     tenant_id: str | None,
     has_chosen: bool,
 ) -> frozenset[Permission]:
-    """Permissions that a membership gives for the owner `at`. All arguments except `at` are columns of the
-    membership."""
+    """Permissions that a membership gives at the tenant, MSP or platform `at`.
+
+    All other arguments describe the membership and its role.
+    """
     of = Owner(MspId(UUID(msp_id)) if msp_id else None, TenantId(UUID(tenant_id)) if tenant_id else None)
     chosen = frozenset[TenantId]() if has_chosen else None
     grant = Grant(
@@ -289,7 +293,10 @@ def _require_role(session: Session, owner: Owner, slug: str, *, lock: bool = Fal
 
 
 def require_role(session: Session, *, owner: Owner, role: str, tenants: Iterable[str] | None = None) -> None:
-    """Check that the role can be assigned, and lock it until the transaction ends. Raises InvalidInput."""
+    """Check that the role can be assigned for these tenants, and lock the role until the transaction ends.
+
+    Raises InvalidInput.
+    """
     _require_role(session, owner, role, lock=True)
     _require_tenants(session, owner, tenants)
 
@@ -314,12 +321,13 @@ def _require_tenants(session: Session, owner: Owner, slugs: Iterable[str] | None
 
 @dataclass(frozen=True, slots=True)
 class MemberManagers:
-    """Memberships whose people can manage members: the id of each membership, and the id of its custom role.
+    """Memberships that let a person manage members.
 
-    A person counts only after accepting the membership, and only while the person can sign in. Invited people do not
+    A membership counts only after the person has accepted it, and only while the person can sign in. Invitations do not
     count, because the e-mail address may be wrong.
     """
 
+    # Id of the custom role by id of the membership; None for a built-in role.
     roles: Mapping[UUID, UUID | None]
 
     def require_without(self, membership_ids: Collection[UUID]) -> None:
@@ -352,10 +360,10 @@ def _lock_managing(session: Session, owner: Owner) -> list[Membership]:
 
 
 def lock_managers(session: Session, *, owner: Owner) -> MemberManagers:
-    """Lock all memberships of the owner, and return the memberships whose people can manage members.
+    """Lock all memberships of the owner, and return the memberships that let a person manage members.
 
-    The result is empty for a tenant. A tenant needs no member who can manage members, because members of its MSP can
-    manage the tenant's members.
+    The result is empty for a tenant. A tenant needs no such member, because members of its MSP can manage the tenant's
+    members.
     """
     managing = _lock_managing(session, owner)
     if owner.level is PermissionLevel.TENANT:

@@ -20,7 +20,6 @@ def get(session: Session, person_id: UUID) -> Person | None:
 
 
 def lock_person(session: Session, person_id: UUID) -> None:
-    """Lock the account until the transaction ends."""
     session.execute(select(Person.id).where(Person.id == person_id).with_for_update())
 
 
@@ -39,8 +38,10 @@ def list_page(session: Session, *, span: PageSpan, text: str, status: str) -> Se
 
 
 def get_or_create(session: Session, email: str, name: str) -> UUID:
-    """Id of the person with this address. Creates the person if no person has this address. Works in any database
-    scope."""
+    """Return the id of the person with this address. Creates the person if no person has this address.
+
+    Works in any database scope.
+    """
     made: UUID = session.scalars(select(func.ensure_person(email, name))).one()
     return made
 
@@ -51,7 +52,7 @@ def end_sign_ins(session: Session, person_id: UUID, now: datetime) -> None:
 
 
 def has_accepted_membership(session: Session, person_id: UUID) -> bool:
-    """Whether the person has accepted any membership. Use in PlatformScope."""
+    """Whether the person has accepted any membership. Needs PlatformScope."""
     found = exists().where(Membership.person_id == person_id, Membership.accepted_at.is_not(None))
     return session.scalars(select(found)).one()
 

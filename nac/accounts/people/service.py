@@ -1,6 +1,6 @@
 """Accounts of people. A person can change only their own account.
 
-The owners of a tenant, an MSP or the platform change the memberships there (`nac.accounts.members`).
+`nac.accounts.members` manages the memberships of people in tenants, MSPs and the platform.
 """
 
 from collections.abc import Sequence
@@ -43,20 +43,16 @@ def require_password(text: str, *, email: str = "", place: str = "password") -> 
 
 
 def get_or_create_person(session: Session, *, email: str, name: str = "") -> UUID:
-    """Id of the account with this address. Creates the account if no account has this address. Works in any
-    database scope.
+    """Return the id of the account with this address. Creates the account if it does not exist.
 
-    The result does not reveal whether the account existed before.
+    The result does not reveal whether the account existed before. Works in any database scope.
     """
     email = require_email(email)
     return repository.get_or_create(session, email, require_name(name) if name.strip() else "")
 
 
 def find_person_id(session: Session, *, email: str) -> UUID | None:
-    """Id of the person with this address.
-
-    Returns None if the address is unknown or invalid. Works in any database scope.
-    """
+    """Id of the person with this address; None if the address is unknown or invalid. Works in any database scope."""
     try:
         return repository.get_id_by_email(session, require_email(email))
     except InvalidInput:
@@ -64,10 +60,10 @@ def find_person_id(session: Session, *, email: str) -> UUID | None:
 
 
 def has_account(session: Session, *, email: str) -> bool:
-    """Whether a person has used the account of this address, or an administrator has disabled this account.
+    """Whether the account of this address has been used or disabled. Needs PlatformScope.
 
     An unused invitation does not count. Otherwise a stranger could invite an address, and so prevent a sign-up with
-    this address. Use in PlatformScope.
+    this address.
     """
     person_id = repository.get_id_by_email(session, require_email(email))
     if person_id is None:
@@ -92,7 +88,7 @@ def require_person(session: Session, *, person_id: UUID) -> Person:
 
 
 def require_by_email(session: Session, *, email: str) -> Person:
-    """Person with this address. Use in PlatformScope."""
+    """Person with this address. Needs PlatformScope."""
     person_id = repository.get_id_by_email(session, require_email(email))
     if person_id is None:
         raise PersonNotFound(f"Account {email.strip().lower()} does not exist.", place="email")
@@ -102,12 +98,12 @@ def require_by_email(session: Session, *, email: str) -> Person:
 def list_people(
     session: Session, *, span: PageSpan | None = None, text: str = "", status: str = ""
 ) -> Sequence[Person]:
-    """List people. `text` is a part of the e-mail address or the name; "" lists all. Use in PlatformScope."""
+    """List people. `text` is a part of the e-mail address or the name; "" lists all. Needs PlatformScope."""
     return repository.list_page(session, span=span or ORDERS.first(), text=text, status=status)
 
 
 def create_person(session: Session, *, actor: str, email: str, name: str = "") -> Person:
-    """Create a person, or return the existing person with this address. Use in PlatformScope."""
+    """Create a person, or return the existing person with this address. Needs PlatformScope."""
     is_new = repository.get_id_by_email(session, require_email(email)) is None
     person = require_person(session, person_id=get_or_create_person(session, email=email, name=name))
     if is_new:
@@ -116,7 +112,7 @@ def create_person(session: Session, *, actor: str, email: str, name: str = "") -
 
 
 def set_password(session: Session, *, actor: str, person_id: UUID, password: str) -> Person:
-    """Set the password. Use in PersonScope."""
+    """Set the password. Needs PersonScope."""
     person = require_person(session, person_id=person_id)
     require_password(password, email=person.email)
     person.password_hash = hash_password(password)
@@ -126,7 +122,7 @@ def set_password(session: Session, *, actor: str, person_id: UUID, password: str
 
 
 def rename_person(session: Session, *, actor: str, person_id: UUID, name: str) -> Person:
-    """Change the name. Use in PersonScope."""
+    """Change the name. Needs PersonScope."""
     person = require_person(session, person_id=person_id)
     before, person.name = person.name, require_name(name)
     session.flush()
@@ -137,7 +133,7 @@ def rename_person(session: Session, *, actor: str, person_id: UUID, name: str) -
 
 
 def set_disabled(session: Session, *, actor: str, person_id: UUID, disabled: bool) -> Person:
-    """Disable or enable the account. Disabling ends the person's sign-ins. Use in PlatformScope."""
+    """Disable or enable the account. Disabling ends the person's sign-ins. Needs PlatformScope."""
     person = require_person(session, person_id=person_id)
     status = "disabled" if disabled else "active"
     if person.status != status:

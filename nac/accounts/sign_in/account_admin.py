@@ -1,7 +1,7 @@
-"""Administration of other people's accounts by the platform. Use in PlatformScope.
+"""Administration of other people's accounts by the platform. All functions need PlatformScope.
 
-A caller who creates a password link or resets factors could then sign in as that person. The caller must therefore have
-every permission that the person has anywhere.
+A caller who creates a password link or resets factors of a person could then sign in as this person. The caller must
+therefore have all permissions that the person has at any tenant, at any MSP and on the platform.
 """
 
 from collections.abc import Collection, Sequence
@@ -20,7 +20,7 @@ from nac.kit.db import enter_person
 from nac.kit.permissions import Permission
 from nac.models import Membership, Person, SignIn
 
-# Maximum sign-ins in the view of an account, newest first.
+# Maximum number of sign-ins in an AccountOverview, newest first.
 MAX_SIGN_INS = 200
 
 
@@ -34,8 +34,8 @@ class AccountOverview:
 
 
 def lock_account(session: Session, *, person_id: UUID) -> None:
-    """Lock the account's status until the transaction ends."""
-    # Lock managers first and the person second. Changes of members lock in this order, too.
+    """Lock the account, so that no other transaction can change its status until this transaction ends."""
+    # Lock the memberships first and the person second, like the functions that change members.
     members.lock_managers(session, owner=Owner())
     people.lock_person(session, person_id=person_id)
 

@@ -1,9 +1,10 @@
-"""Delays for repeated sign-in attempts, counted by person and by source address.
+"""Delays for repeated sign-in attempts. Admit counts attempts by person and by source address.
 
 If attempts to sign in as a person fail from an address, Admit delays later attempts for this person from this address.
 After many failures from an address, Admit delays all attempts from this address. The person can still sign in without
-delay from another address. Attempts from a known browser (in which the person signed in before) count separately. Codes
-of a second factor count by person over all addresses, because only someone who knows the password can try a code.
+delay from another address. Admit counts attempts from a known browser (in which the person signed in before)
+separately. Admit counts attempts with codes of a second factor by person over all addresses, because only someone who
+knows the password can try a code.
 
 If attempts for one person fail from very many addresses, Admit delays all unknown browsers. The person then needs a
 known browser, a passkey, or a link by mail. A browser in which the person uses the link becomes a known browser.
@@ -20,10 +21,10 @@ from sqlalchemy.orm import Session
 from nac.accounts.sign_in_errors import PlaceNotKnown, TooManyAttempts
 from nac.kit.request_sources import get_source
 
-# Attempts without delay. The database function begin_sign_in_attempt() computes the growing delay.
+# Number of attempts without delay. The database function begin_sign_in_attempt() computes the growing delay.
 FREE_ATTEMPTS = 5
 FREE_PER_ADDRESS = 30
-# Limit for one person from all unknown browsers and addresses (NIST SP 800-63B 5.2.2 allows 100).
+# Number of attempts without delay for one person from all unknown browsers (NIST SP 800-63B 5.2.2 allows 100).
 FREE_ANYWHERE = 50
 FREE_LINKS = 3
 
@@ -37,9 +38,9 @@ _FORGIVE = text("SELECT forgive_sign_in_attempt(:keys, :forgiven)").bindparams(
 
 @dataclass(frozen=True, slots=True)
 class CountedAttempt:
-    # Key of each count, and its number of attempts without delay.
+    # Number of attempts without delay, by key of the counter in the database.
     keys: Mapping[bytes, int]
-    # Like `keys`, except that it counts a person over all unknown browsers and addresses.
+    # Like `keys`, for the counter of a person over all unknown browsers and addresses.
     anywhere: Mapping[bytes, int] = field(default_factory=dict)
 
     def begin(self, session: Session) -> None:
@@ -57,7 +58,7 @@ class CountedAttempt:
         return int(session.scalar(_BEGIN, {"keys": list(keys), "free": list(keys.values())}) or 0)
 
     def succeed(self, session: Session) -> None:
-        """Reset the counts of the person. The counts of the address and of other browsers stay."""
+        """Reset the person's counter for this address or browser. Uncount the attempt in all other counters."""
         forgiven = [key for key, free in self.keys.items() if free == FREE_ATTEMPTS]
         session.execute(_FORGIVE, {"keys": [*self.keys, *self.anywhere], "forgiven": forgiven})
 
@@ -75,7 +76,7 @@ def password_attempt(*, email_tag: bytes, address: str, device_id: bytes | None)
 
 
 def link_attempt(*, email_tag: bytes, address: str, device_id: bytes | None) -> CountedAttempt:
-    """Request for a link by mail. A request for a link never resets counts."""
+    """Request for a link by mail. Do not call `succeed` for such a request."""
     if device_id is not None:
         return CountedAttempt({_attempt_key("device-link", email_tag, device_id): FREE_LINKS})
     source = get_source(address).encode()
@@ -85,7 +86,7 @@ def link_attempt(*, email_tag: bytes, address: str, device_id: bytes | None) -> 
 
 
 def code_attempt(*, person_id: UUID, address: str, device_id: bytes | None) -> CountedAttempt:
-    """Attempt with a code as second factor."""
+    """Attempt with a code of a second factor."""
     if device_id is not None:
         return CountedAttempt({_attempt_key("device-code", person_id.bytes, device_id): FREE_ATTEMPTS})
     source = get_source(address).encode()
@@ -99,15 +100,12 @@ def confirmation_attempt(*, sign_in_id: UUID) -> CountedAttempt:
 
 
 def address_attempt(*, address: str) -> CountedAttempt:
-    """Attempt with a secret that cannot be guessed.
-
-    Admit counts these attempts by address, separately from passwords.
-    """
+    """Attempt with a secret that nobody can guess. Admit counts such attempts by address, separately from passwords."""
     return CountedAttempt({_attempt_key("unguessable", get_source(address).encode()): FREE_PER_ADDRESS})
 
 
 def make_email_tag(email: str) -> bytes:
-    """Digest of an e-mail address that someone typed, regardless of case. The address need not have an account."""
+    """Digest of an e-mail address as typed, ignoring case. The address need not have an account."""
     return hashlib.sha256(b"admit email 1\0" + email.strip().lower().encode(errors="replace")).digest()
 
 

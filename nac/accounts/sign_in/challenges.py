@@ -1,9 +1,7 @@
 """Challenges: the state between two steps of a sign-in.
 
-Admit encrypts the state, and the client stores the encrypted state for minutes.
-
-The server stores nothing for unfinished sign-ins. When a step succeeds, its transaction marks the challenge as used. A
-challenge therefore works only once.
+Admit encrypts the state, and the client stores the encrypted state for a few minutes. So the server stores nothing for
+unfinished sign-ins. When a step succeeds, its transaction marks the challenge as used. A challenge works only once.
 """
 
 import base64
@@ -26,7 +24,7 @@ MAX_TEXT_LENGTH = 4_000
 
 
 class FactorsNeeded(msgspec.Struct, frozen=True, tag=True):
-    """Correct password. The person must now prove a second factor."""
+    """State after a correct password. The person must now use a second factor."""
 
     person_id: UUID
     # Digest of the password hash. A change of the password invalidates the challenge.
@@ -38,7 +36,7 @@ class PasskeyChallenge(msgspec.Struct, frozen=True, tag=True):
 
     nonce: bytes
     # `after` is set if the passkey is the second factor after a password. `sign_in_id` is set if a signed-in person
-    # confirms. `after` and `sign_in_id` are unset if the person signs in with only a passkey.
+    # confirms their identity. Neither is set if the person signs in with only a passkey.
     after: FactorsNeeded | None = None
     sign_in_id: UUID | None = None
 
@@ -61,12 +59,12 @@ class SignOnChallenge(msgspec.Struct, frozen=True, tag=True):
     settings_tag: bytes
     # Path to redirect to on success.
     next: str
-    # Path to redirect to with an error code. If it is "", Admit shows an error page.
+    # Path to redirect to on failure, with an error code. If the path is "", Admit shows an error page.
     on_error: str = ""
 
 
 class KnownDevice(msgspec.Struct, frozen=True, tag=True):
-    """Known browser of a person. The browser stores the secret of the known browser in a cookie."""
+    """Known browser of a person. The browser stores this state, encrypted, in a cookie."""
 
     email_tag: bytes
     device_id: bytes

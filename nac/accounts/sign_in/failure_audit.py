@@ -1,11 +1,11 @@
 """Audit log entries for failed sign-ins.
 
-The entries are in the audit logs of the owners (MSP, tenant or platform) of the person's memberships. If the person has
-no membership, or very many, the entries are only in the audit log of the platform.
+Each MSP and tenant of which the person is a member gets the entries. If the person has no membership, or very many
+memberships, only the audit log of the platform gets the entries.
 
-The first failure creates an entry at once. Later failures share an entry every ten minutes, with the number of
-failures since the last entry. Failures are grouped by person or by single sign-on. Failures with unknown e-mail
-addresses form one group. A group has at most seven entries an hour. Runs as database role admit_worker, in
+Failures are grouped by person or by single sign-on. Failures with unknown e-mail addresses form one group. The first
+failure of a group creates an entry at once. Later failures share an entry every ten minutes, with the number of
+failures since the last entry. A group has at most seven entries an hour. Needs database role admit_worker and
 PlatformScope.
 """
 
@@ -28,7 +28,7 @@ from nac.models import SignInFailure
 
 ACTOR = "system:sign-in"
 BATCH_SIZE = 200
-# Maximum source addresses in an entry, most frequent first.
+# Maximum number of source addresses in an entry, most frequent first.
 _MAX_SOURCES = 5
 
 

@@ -1,8 +1,8 @@
 """Failed sign-ins, with person, source and reason. Admit counts failed sign-ins by hour, so that attackers cannot
 fill a log.
 
-A person has at most 20 rows an hour for different reasons and sources. For each reason, one more row counts all
-further failures. `nac.accounts.sign_in.failure_audit` copies the counts to the audit log.
+A person has at most 20 rows an hour for different reasons and source addresses. For each reason, one more row counts
+all further failures. `nac.accounts.sign_in.failure_audit` copies the numbers to the audit log.
 """
 
 import ipaddress
@@ -16,14 +16,14 @@ from sqlalchemy.orm import Session
 from nac.core.audit import service as audit
 from nac.kit.request_sources import get_source
 
-# Subject of all failures with unknown e-mail addresses.
+# Value of `subject_id` for all failures with unknown e-mail addresses.
 NOBODY_ID = UUID(int=0)
 _USER_AGENT_CHARACTERS = 300
 
 
 @unique
 class FailureReason(StrEnum):
-    """Reason of a person's failed sign-in. For single sign-on, the reason is the provider's error code."""
+    """Reason of a person's failed sign-in. For single sign-on, the reason is the code of Admit's error instead."""
 
     PASSWORD = "wrong-password"  # noqa: S105 -- a name
     DISABLED = "disabled"
@@ -45,9 +45,8 @@ _NOTE = text("SELECT note_sign_in_failure(:subject, :why, :source, :address, :re
 def record_failure(session: Session, *, subject_id: UUID, reason: str, user_agent: str) -> None:
     """Count a failed sign-in.
 
-    `subject_id` is the id of a person or of a single sign-on. The id of an unknown person is NOBODY_ID.
-
-    Takes the same time for known and unknown people. Works in any database scope.
+    `subject_id` is the id of a person or of a single sign-on. The id of an unknown person is NOBODY_ID. Takes the same
+    time for known and unknown people. Works in any database scope.
     """
     origin = audit.get_origin(session)
     address = _parse_address(origin.address or "") if origin is not None else None
@@ -63,7 +62,7 @@ def record_failure(session: Session, *, subject_id: UUID, reason: str, user_agen
 
 
 def printable_user_agent(user_agent: str) -> str:
-    """Part of the user agent that Admit stores."""
+    """Return the first printable characters of the user agent, as Admit stores them."""
     return "".join(each for each in user_agent if each.isprintable())[:_USER_AGENT_CHARACTERS]
 
 

@@ -42,7 +42,7 @@ _MAX_BATCHES = 200
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """A sign-in, or all failures of one hour that have the same reason and source."""
+    """A sign-in, or all failures of one hour that have the same reason and source address."""
 
     id: str
     at: datetime
@@ -59,7 +59,7 @@ class HistoryEntry:
 def list_history(
     session: Session, *, signed_in: SignedInPerson, after: HistoryKey | None, limit: int, oldest_first: bool = False
 ) -> Sequence[HistoryEntry]:
-    """List the person's own sign-ins and failures. Use in PersonScope.
+    """List the person's own sign-ins and failures. Needs PersonScope.
 
     If the person signed in by single sign-on, the list has only sign-ins by this provider, and no failures.
     """

@@ -1,4 +1,4 @@
-"""Links that set a password, for new members and for forgotten passwords. Only the person may see the link."""
+"""Links that set a password, for new members and for forgotten passwords. Only the account's person may see a link."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -27,10 +27,10 @@ class CreatedLink:
 
 
 def create_link(session: Session, *, actor: str, person: Person, ends_earlier: bool = True) -> CreatedLink:
-    """Create a link. The link is valid longer if the person has no password. Use in PersonScope or as admit_worker.
+    """Create a link. The link is valid longer if the person has no password.
 
-    `ends_earlier` invalidates earlier links. Set `ends_earlier` to false for public requests. Otherwise anyone
-    could invalidate a link that the person has just received.
+    Needs PersonScope or database role admit_worker. `ends_earlier` invalidates earlier links. Set `ends_earlier` to
+    false for requests without sign-in. Otherwise anyone could invalidate a link that the person has just received.
     """
     now = utc_now()
     if ends_earlier:
@@ -52,7 +52,7 @@ def create_link(session: Session, *, actor: str, person: Person, ends_earlier: b
 
 
 def require_valid_link(session: Session, *, text: LinkText) -> PasswordLink:
-    """Check a link. The link stays valid. Use in CredentialScope of the link's public id. Raises LinkRefused."""
+    """Check a link. The link stays valid. Needs CredentialScope of the link's public id. Raises LinkRefused."""
     found = repository.get_link(session, text.public_id)
     if found is None or not text.is_of(found.secret_sha256) or not _is_valid(found):
         raise LinkRefused(remedy="Request a new link.")
@@ -64,13 +64,13 @@ def _is_valid(row: PasswordLink) -> bool:
 
 
 def set_password(session: Session, *, text: LinkText, password: str) -> Person:
-    """Set the password and end all sign-ins of the person. Use in CredentialScope of the link's public id.
+    """Set the password and end all sign-ins of the person. Needs CredentialScope of the link's public id.
 
     Raises LinkRefused.
     """
     found = require_valid_link(session, text=text)
     become_person(session, found.person_id)
-    # Read the link again with a lock. If another request has used the link, this read shows it.
+    # Lock the link and read it again, because another request may have used the link meanwhile.
     row = repository.get_link(session, text.public_id, lock=True)
     if row is None or not _is_valid(row):
         raise LinkRefused(remedy="Request a new link.")

@@ -37,7 +37,7 @@ _NONCE_BYTES = 32
 # Browsers send about 2 KB if no attestation is requested.
 MAX_CREDENTIAL_LENGTH = 20_000
 _MAX_ID_LENGTH = 1_400
-# Errors that the library and its parsers raise for untrusted input.
+# Errors that the library `webauthn` and its parsers raise for invalid input.
 _INVALID_CREDENTIAL_ERRORS = (
     WebAuthnException,
     ValueError,
@@ -52,8 +52,7 @@ _INVALID_CREDENTIAL_ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class RelyingParty:
-    """This installation as a WebAuthn relying party. Passkeys of this installation do not work at other
-    installations."""
+    """This installation as a WebAuthn relying party. Its passkeys do not work at other installations."""
 
     # Origin: scheme://host[:port].
     origin: str
@@ -96,7 +95,7 @@ def create_passkey(
     credential: dict[str, Any],
     name: str,
 ) -> tuple[Passkey, Factor]:
-    """Add a passkey. Returns the passkey and the kind of factor that the passkey proves. Use in PersonScope.
+    """Add a passkey. Returns the passkey and the kind of factor that the passkey proves. Needs PersonScope.
 
     Raises PasskeyRefused, AlreadyExists and Conflict.
     """
@@ -106,7 +105,7 @@ def create_passkey(
             credential=credential, expected_challenge=nonce, expected_rp_id=party.id, expected_origin=party.origin
         )
     except _INVALID_CREDENTIAL_ERRORS as exc:
-        raise PasskeyRefused(f"The authenticator's response is invalid: {_error_text(exc)}") from exc
+        raise PasskeyRefused(f"The passkey's response is invalid: {_error_text(exc)}") from exc
     lock_quota(session, "passkeys", person.id)
     if len(repository.list_passkeys(session, person.id)) >= MAX_PASSKEYS:
         raise Conflict(f"The limit of {MAX_PASSKEYS} passkeys is reached.", remedy="Remove unused passkeys.")
@@ -129,7 +128,7 @@ def create_passkey(
     except IntegrityError as exc:
         if not isinstance(exc.orig, UniqueViolation):
             raise
-        # Authenticators choose random ids. Two passkeys with equal ids are therefore one passkey.
+        # Ids of passkeys are random. Two passkeys with the same id are therefore the same passkey.
         raise AlreadyExists(
             "This passkey belongs to another account.", place="credential", remedy="Create a new passkey."
         ) from exc
@@ -142,7 +141,7 @@ def build_authentication_options(
 ) -> dict[str, Any]:
     """Options for navigator.credentials.get().
 
-    Without `passkeys`, the authenticator selects the account, and must verify the person by PIN or biometrics.
+    Without `passkeys`, the person selects a passkey on the device, and the device must check a PIN or biometrics.
     """
     wanted = UserVerificationRequirement.PREFERRED if passkeys else UserVerificationRequirement.REQUIRED
     options = webauthn.generate_authentication_options(
@@ -171,9 +170,8 @@ def use_passkey(
 ) -> Factor:
     """Check the passkey's response and return the kind of factor that the response proves.
 
-    Use in PersonScope. Raises SignInRefused.
-
-    `alone` means that the passkey is the only factor. In this case, the authenticator must have verified the person.
+    Needs PersonScope. Raises SignInRefused. `alone` means that the passkey is the only factor. The device must then
+    have checked a PIN or biometrics.
     """
     row = repository.lock_passkey(session, person.id, require_credential_id(credential))
     response = credential.get("response")
@@ -212,7 +210,7 @@ def list_passkeys(session: Session, *, person_id: UUID) -> Sequence[Passkey]:
 
 
 def get_person_id(session: Session, *, credential_id: str) -> UUID | None:
-    """Id of the person with this passkey. Use in CredentialScope of the credential id."""
+    """Id of the person with this passkey. Needs CredentialScope of the credential id."""
     return repository.get_passkey_person_id(session, credential_id)
 
 

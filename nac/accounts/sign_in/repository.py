@@ -37,7 +37,7 @@ from nac.models import (
     Totp,
 )
 
-# The table has indexes by person and by owner of the provider.
+# Indexes by person and by MSP or tenant of the provider support this order.
 ORDERS = SortOrders({"created_at": (SignIn.created_at, SignIn.id)}, default="-created_at")
 PASSKEY_ORDERS = SortOrders({"created_at": (Passkey.created_at, Passkey.id), "name": (Passkey.name, Passkey.id)})
 _WANTS_TWO = text("SELECT wants_two_factors(:msp, :tenant)").bindparams(
@@ -103,9 +103,9 @@ def get_totp(session: Session, person_id: UUID) -> Totp | None:
 
 
 def use_totp_step(session: Session, person_id: UUID, step: int) -> bool:
-    """Mark a time step as used.
+    """Mark a time step of an authenticator app as used. Concurrent calls wait for each other.
 
-    Returns False if this step or a later step is already used. Concurrent calls wait for each other.
+    Returns False if this step or a later step is already used.
     """
     statement = update(Totp).where(Totp.person_id == person_id, Totp.last_step < step).values(last_step=step)
     result = session.execute(statement, execution_options={"synchronize_session": False})
@@ -141,7 +141,7 @@ def list_passkeys(session: Session, person_id: UUID) -> Sequence[Passkey]:
 
 
 def get_passkey_person_id(session: Session, credential_id: str) -> UUID | None:
-    """Id of the person with this passkey. Use in CredentialScope of the credential id."""
+    """Id of the person with this passkey. Needs CredentialScope of the credential id."""
     return session.scalar(select(Passkey.person_id).where(Passkey.credential_id == credential_id))
 
 
@@ -168,9 +168,9 @@ def count_recent(session: Session, person_id: UUID, since: datetime) -> int:
 
 
 def list_member_owners(session: Session, person_id: UUID, *, most: int) -> Sequence[Owner]:
-    """Owners of the person's memberships.
+    """Tenants, MSPs and platform of which the person is a member.
 
-    Returns only the platform if the person has no membership or more than `most`.
+    Returns only the platform if the person has no membership, or more than `most` memberships.
     """
     query = select(Membership.msp_id, Membership.tenant_id).where(Membership.person_id == person_id)
     rows = session.execute(query.order_by(Membership.id).limit(most + 1)).all()
@@ -182,7 +182,7 @@ def get_person_email(session: Session, person_id: UUID) -> str | None:
 
 
 def get_sign_on_issuer(session: Session, sign_on_id: UUID) -> tuple[str, Sequence[Owner]] | None:
-    """Issuer of a single sign-on, and a list that contains only its owner.
+    """Issuer of a single sign-on, and a list with only its MSP or tenant.
 
     Returns None if the single sign-on does not exist.
     """
@@ -214,6 +214,6 @@ def delete_batch(session: Session, table: Any, which: ColumnElement[bool], *, mo
 
 
 def list_membership_ids(session: Session, owner: Owner, person_id: UUID) -> Sequence[UUID]:
-    """Ids of the person's memberships at this owner."""
+    """Ids of the person's memberships at this tenant, MSP or platform."""
     query = select(Membership.id).where(owner.owns(Membership), Membership.person_id == person_id)
     return session.scalars(query).all()

@@ -1,4 +1,7 @@
-"""Sign-in rules of an owner: require two factors, or only single sign-on. Use in the database scope of the owner."""
+"""Sign-in rules of a tenant, an MSP or the platform: whether members must use two factors or single sign-on.
+
+Functions need the database scope of this owner, unless their docstring names another scope.
+"""
 
 from typing import Any
 from uuid import UUID
@@ -23,7 +26,7 @@ from nac.models import Person, SignIn, SignInRule
 def get_rule(session: Session, *, owner: Owner, lock: bool = False) -> SignInRule:
     """Rules of the owner, or the default rules.
 
-    `lock` locks the owner's rules and single sign-on until the transaction ends, even if they do not exist.
+    With `lock`, no other transaction can change the owner's rules or single sign-on until this transaction ends.
     """
     if lock:
         service.lock_owner(session, owner)
@@ -32,8 +35,7 @@ def get_rule(session: Session, *, owner: Owner, lock: bool = False) -> SignInRul
 
 
 def get_local_email(session: Session, row: SignInRule) -> str | None:
-    """E-mail address of the member who can sign in without single sign-on; None if no member can sign in without
-    single sign-on."""
+    """E-mail address of the only member who can sign in without single sign-on, or None."""
     return session.scalar(select(Person.email).where(Person.id == row.local_person_id)) if row.local_person_id else None
 
 
@@ -89,10 +91,7 @@ def _audit_values(session: Session, row: SignInRule) -> dict[str, Any]:
 
 
 def _require_local_account(session: Session, owner: Owner, email: str) -> UUID:
-    """Id of a member who has signed in and has two factors.
-
-    Raises InvalidInput if no member with this address fulfils these conditions.
-    """
+    """Id of the member with this address. Raises InvalidInput if the member has never signed in or has one factor."""
     found = members.get_by_email(session, owner=owner, email=email.strip().lower())
     if found is None or found.membership.accepted_at is None:
         raise InvalidInput("No member with this e-mail address has signed in.", place="local_account")

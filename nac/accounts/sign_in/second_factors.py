@@ -1,8 +1,7 @@
-"""Second factors: the kinds, the methods that a person can use, and recovery codes.
+"""Second factors: kinds of factors, recovery codes, and codes of an authenticator app (TOTP, RFC 6238).
 
-Codes of an authenticator app (RFC 6238). Each code works once.
-
-Codes have six digits, change every 30 s and use SHA-1. All authenticator apps support these parameters.
+Each code works once. Codes of an app have six digits, change every 30 s and use SHA-1, because all authenticator apps
+support these parameters.
 """
 
 import hmac
@@ -31,22 +30,22 @@ class Factor(StrEnum):
     PASSWORD = "password"  # noqa: S105 -- a name
     TOTP = "totp"
     RECOVERY_CODE = "recovery-code"
-    # Authenticator that verified PIN or biometrics. This authenticator counts as two factors (NIST SP 800-63B 5.1.9).
+    # Passkey that the person unlocked by PIN or biometrics; counts as two factors (NIST SP 800-63B 5.1.9).
     PASSKEY = "passkey"
-    # Authenticator that the person only touched. This authenticator counts as one factor.
+    # Passkey or security key that the person only touched; counts as one factor.
     SECURITY_KEY = "security-key"
-    # Single sign-on without a report of two factors.
+    # Any single sign-on.
     SIGN_ON = "sign-on"
-    # Single sign-on with two factors, as the provider reports.
+    # Single sign-on that counts as two factors, by the provider's response or by the settings of the single sign-on.
     SIGN_ON_TWO = "sign-on-two"
 
 
-# Factors that count as the second factor.
+# Factors that count as the second factor after a password.
 SECOND_FACTORS = frozenset({Factor.TOTP, Factor.RECOVERY_CODE, Factor.SECURITY_KEY})
 
 
 def list_second_factors(session: Session, *, person_id: UUID) -> tuple[str, ...]:
-    """Second factors of the person; empty if there are none. Use in PersonScope."""
+    """Second factors that the person can use. Needs PersonScope."""
     row = repository.get_totp(session, person_id)
     found = [Factor.TOTP] if row is not None and row.confirmed_at is not None else []
     if repository.list_passkeys(session, person_id):
@@ -63,7 +62,7 @@ def has_two_factors(shown: Collection[str]) -> bool:
 
 
 def create_recovery_codes(session: Session, *, actor: str, person: Person) -> list[str]:
-    """Create recovery codes and delete the previous codes. Use in PersonScope."""
+    """Create recovery codes and delete the previous codes. Needs PersonScope."""
     # Lock the person. Concurrent calls then run one after the other, and the codes of the last call stay.
     people.lock_person(session, person.id)
     repository.delete_recovery_codes(session, person.id)
@@ -94,7 +93,10 @@ _WINDOW = 1
 
 
 def create_totp(session: Session, *, person: Person, seal: Seal) -> pyotp.TOTP:
-    """Create a secret. The secret becomes active with `confirm_totp`. Use in PersonScope. Raises TotpIsThere."""
+    """Create the secret of an authenticator app. Needs PersonScope. Raises TotpIsThere.
+
+    The app becomes a second factor when `confirm_totp` succeeds.
+    """
     row = repository.get_totp(session, person.id)
     if row is not None and row.confirmed_at is not None:
         raise TotpIsThere(remedy="Remove the existing authenticator app first.")
@@ -127,7 +129,7 @@ def confirm_totp(session: Session, *, actor: str, person: Person, code: str, uns
 def use_totp_code(session: Session, *, person_id: UUID, code: str, unseal: Unseal, now: datetime) -> bool:
     """Check a code, and mark a correct code as used.
 
-    Returns whether the code was correct and unused. Use in PersonScope.
+    Returns whether the code was correct and unused. Needs PersonScope.
     """
     row = repository.get_totp(session, person_id)
     return row is not None and row.confirmed_at is not None and _use_matching_step(session, row, code, unseal, now)

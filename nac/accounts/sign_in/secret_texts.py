@@ -18,9 +18,9 @@ class SignInText(BearerSecret):
     purpose: ClassVar[bytes] = b"admit sign-in 1\0"
 
     def csrf_token(self) -> str:
-        """Token against cross-site requests (CSRF).
+        """Token against cross-site request forgery (CSRF).
 
-        Requests that change data send the token in addition to the cookie. Other sites cannot read the CSRF token.
+        Requests that change data send the token in addition to the cookie. Other sites cannot read the token.
         """
         return hmac.new(self.secret.encode(), b"admit csrf 1\0" + self.public_id.encode(), hashlib.sha256).hexdigest()
 
@@ -46,6 +46,6 @@ def generate_recovery_code() -> str:
 
 
 def hash_recovery_code(person_id: UUID, code: str) -> bytes:
-    """Digest of a recovery code as the person typed it. Ignores dashes."""
+    """Digest of a recovery code. Ignores case, spaces and dashes in the typed code."""
     typed = "".join(code.lower().split()).replace("-", "")
     return hashlib.sha256(b"admit recovery code 1\0" + person_id.bytes + typed.encode()).digest()

@@ -34,7 +34,7 @@ MAX_LIFETIME = timedelta(days=7)
 # Time after a confirmation in which the person can change the account.
 CONFIRMATION_LIFETIME = timedelta(minutes=10)
 _SEEN_STEP = timedelta(minutes=1)
-# Above this number of sign-ins in an hour, or of owners, only the platform's audit log gets an entry.
+# If a person has more sign-ins in an hour, or more memberships, only the audit log of the platform gets an entry.
 MAX_AUDITED_PER_HOUR = 20
 MAX_AUDITED_OWNERS = 50
 _PLATFORM_OWNER = Owner()
@@ -42,7 +42,7 @@ _PLATFORM_OWNER = Owner()
 
 @dataclass(frozen=True, slots=True)
 class SignOnOrigin:
-    """The single sign-on that created a sign-in, and the owner of this single sign-on."""
+    """Single sign-on by which a person signed in, and its MSP or tenant."""
 
     sign_on_id: UUID
     owner: Owner
@@ -50,7 +50,7 @@ class SignOnOrigin:
 
 @dataclass(frozen=True, slots=True)
 class SignedInPerson:
-    """Current sign-in of a caller: person and factors."""
+    """Current sign-in of a person."""
 
     sign_in_id: UUID
     person_id: UUID
@@ -73,8 +73,8 @@ class SignedInPerson:
     def require_own(self, *, has_second: bool) -> None:
         """Require a sign-in that may change the account. Raises AccountOfAnother and SecondFactorNeeded.
 
-        A provider can claim to sign in any person. A sign-in by a provider is therefore valid only for memberships
-        at the provider's owner. A sign-in by a provider cannot change the account.
+        A sign-in by single sign-on may not change the account, because a provider could claim that any person signed
+        in. `has_second` means that the account has a second factor.
         """
         if self.via is not None:
             raise AccountOfAnother(remedy="Sign in with a password or passkey of your own account.")
@@ -88,7 +88,7 @@ class SignedInPerson:
 
 
 def name_actor(email: str, via: SignOnOrigin | None) -> str:
-    """Name of the caller in the audit log. After single sign-on, the name includes the owner of the provider."""
+    """Name of the person in the audit log. After single sign-on, the name includes the provider's MSP or tenant."""
     if via is None:
         return f"person:{email}"
     whose = f"MSP {via.owner.msp_id}" if via.owner.msp_id is not None else f"tenant {via.owner.tenant_id}"
@@ -105,7 +105,7 @@ def create_sign_in(
     now: datetime,
     via: SignOnOrigin | None = None,
 ) -> tuple[SignIn, SignInText]:
-    """Start a sign-in. Returns the row and the text of its new secret. Use in PersonScope."""
+    """Start a sign-in. Returns the row and its new secret. Needs PersonScope."""
     text = SignInText.make()
     owner = via.owner if via is not None else Owner()
     row = SignIn(
@@ -132,11 +132,11 @@ def create_sign_in(
 
 
 def _audited_owners(session: Session, person: Person, via: SignOnOrigin | None, now: datetime) -> Sequence[Owner]:
-    """Owners whose audit log gets an entry for this sign-in.
+    """Return the platform and the MSPs and tenants whose audit logs get an entry for this sign-in.
 
-    After single sign-on: the platform and the provider's owner. After a sign-in without single sign-on: the
-    platform and all owners of memberships. After many sign-ins in an hour: only the platform, so that the logs do
-    not grow too fast.
+    * After single sign-on: the MSP or tenant of the provider.
+    * After a sign-in without single sign-on: all MSPs and tenants of which the person is a member.
+    * After many sign-ins in an hour: only the platform, so that the other logs do not grow too fast.
     """
     if via is not None:
         return [_PLATFORM_OWNER, via.owner]
@@ -147,7 +147,7 @@ def _audited_owners(session: Session, person: Person, via: SignOnOrigin | None, 
 
 
 def end_previous(session: Session, *, person: Person, text: SignInText) -> None:
-    """End this browser's previous sign-in if it belongs to the same person. Use in PersonScope."""
+    """End this browser's previous sign-in if it belongs to the same person. Needs PersonScope."""
     row = repository.get_by_public_id(session, text.public_id)
     if row is not None and row.person_id == person.id and text.is_of(row.secret_sha256):
         repository.end_sign_ins(session, SignIn.id == row.id, now=utc_now())
@@ -156,7 +156,7 @@ def end_previous(session: Session, *, person: Person, text: SignInText) -> None:
 def authenticate(session: Session, *, text: SignInText, now: datetime) -> tuple[SignedInPerson, Principal]:
     """Check a sign-in, and change the database scope to PersonScope of the person. Raises SignInOver.
 
-    Use in CredentialScope of the sign-in's public id.
+    Needs CredentialScope of the sign-in's public id.
     """
     row = repository.get_by_public_id(session, text.public_id)
     if row is None or not text.is_of(row.secret_sha256) or not _is_valid(row, now):
@@ -204,7 +204,7 @@ def valid_clause() -> ColumnElement[bool]:
 
 
 def confirm_sign_in(session: Session, *, signed_in: SignedInPerson, factor: Factor, now: datetime) -> SignIn:
-    """Store that the person confirmed their identity now. Use in PersonScope. Raises SignInOver."""
+    """Store that the person confirmed their identity now. Needs PersonScope. Raises SignInOver."""
     row = session.get(SignIn, signed_in.sign_in_id, with_for_update=True, populate_existing=True)
     if row is None or not _is_valid(row, now):
         raise SignInOver(remedy="Sign in again.")
@@ -215,9 +215,9 @@ def confirm_sign_in(session: Session, *, signed_in: SignedInPerson, factor: Fact
 
 
 def add_factor(session: Session, *, signed_in: SignedInPerson, person: Person, factor: Factor) -> None:
-    """Add a new factor, which the person has just used, to this sign-in. Use in PersonScope.
+    """Add a factor, which the person has just used, to this sign-in. Ends all other sign-ins of the person.
 
-    The call also ends all other sign-ins of the person. If this sign-in already has two factors, the call does nothing.
+    Does nothing if this sign-in already has two factors. Needs PersonScope.
     """
     if signed_in.has_two_factors:
         return
@@ -226,7 +226,7 @@ def add_factor(session: Session, *, signed_in: SignedInPerson, person: Person, f
 
 
 def list_own(session: Session, *, signed_in: SignedInPerson, span: PageSpan) -> Sequence[SignIn]:
-    """List the person's own valid sign-ins. Use in PersonScope.
+    """List the person's own valid sign-ins. Needs PersonScope.
 
     If the person signed in by single sign-on, the list has only sign-ins by this provider.
     """
@@ -235,7 +235,7 @@ def list_own(session: Session, *, signed_in: SignedInPerson, span: PageSpan) -> 
 
 
 def end_own(session: Session, *, signed_in: SignedInPerson, sign_in_id: UUID) -> None:
-    """End one of the sign-ins that `list_own` lists. Use in PersonScope. Raises SignInNotFound."""
+    """End a sign-in that `list_own` lists. Needs PersonScope. Raises SignInNotFound."""
     row = session.get(SignIn, sign_in_id)
     is_own = row is not None and row.person_id == signed_in.person_id and _is_valid(row, utc_now())
     if row is None or not is_own or (signed_in.via is not None and row.sign_on_id != signed_in.via.sign_on_id):
@@ -254,13 +254,13 @@ def list_via(
 ) -> Sequence[tuple[SignIn, Person | None]]:
     """List sign-ins by the owner's provider.
 
-    `text` is a part of the e-mail address. Use in the database scope of the owner.
+    `text` is a part of the e-mail address. Needs the database scope of the owner.
     """
     return repository.list_via(session, owner, valid_clause(), span=span, text=text)
 
 
 def end_via(session: Session, *, actor: str, held: Collection[Permission], owner: Owner, sign_in_id: UUID) -> None:
-    """End a sign-in by the owner's provider. Use in the database scope of the owner.
+    """End a sign-in by the owner's provider. Needs the database scope of the owner.
 
     Raises SignInNotFound. Raises PermissionMissing if the person is a member who has permissions outside `held`.
     """
@@ -276,9 +276,9 @@ def end_via(session: Session, *, actor: str, held: Collection[Permission], owner
 
 
 def end_all(session: Session, *, actor: str, person: Person, but_for: UUID | None = None) -> int:
-    """End all sign-ins of the person, except the one with id `but_for`. Returns the number of ended sign-ins.
+    """End all sign-ins of the person, except the sign-in with id `but_for`. Needs PersonScope or PlatformScope.
 
-    Use in PersonScope or PlatformScope.
+    Returns the number of ended sign-ins.
     """
     conditions = [SignIn.person_id == person.id, *([SignIn.id != but_for] if but_for is not None else [])]
     ended = repository.end_sign_ins(session, *conditions, now=utc_now())
@@ -288,7 +288,7 @@ def end_all(session: Session, *, actor: str, person: Person, but_for: UUID | Non
 
 
 def reset_factors(session: Session, *, actor: str, person: Person) -> None:
-    """Delete all second factors and end all sign-ins. The password stays. Use in PersonScope."""
+    """Delete all second factors and end all sign-ins. The password stays. Needs PersonScope."""
     repository.delete_factors(session, person.id)
     audit.append(session, actor=actor, action="person.reset-factors", target=person.email)
     end_all(session, actor=actor, person=person)

@@ -110,7 +110,7 @@ class _TokenError(msgspec.Struct, frozen=True):
 class SignOnProvider:
     def __init__(self, settings: SignOnSettings, *, owner: str, redirect_uri: str, reach: OutboundReach) -> None:
         self._settings = settings
-        # Text that identifies the owner of the provider, for the limits.
+        # Text that identifies the MSP or tenant of the provider in ProviderLimits.
         self._owner = owner
         self._redirect_uri = redirect_uri
         self._reach = reach
@@ -118,7 +118,7 @@ class SignOnProvider:
 
     def begin(self) -> StartedFlow:
         """Start the flow. Raises ProviderUnavailable and TooManySignIns."""
-        # Cached metadata needs no request. So cached metadata does not prove that the provider responds.
+        # With cached metadata, Admit sends no request here. The provider may therefore not respond.
         metadata = _metadata_cache.get(self._key) or self._run(self._discover)
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         parameters = {
@@ -225,9 +225,9 @@ class SignOnProvider:
     async def _complete(
         self, web: HttpClient, metadata: _Metadata, claims: Mapping[str, Any], access_token: str
     ) -> Mapping[str, Any]:
-        """Claims of the id_token.
+        """Return the claims of the id_token.
 
-        If the e-mail address is missing, adds claims of the userinfo endpoint (OpenID Connect Core 5.3).
+        If the claim `email` is missing, adds the claims of the userinfo endpoint (OpenID Connect Core 5.3).
         """
         address = metadata.userinfo_endpoint
         if "email" in claims or not is_https_address(address) or not access_token.isascii():
@@ -281,8 +281,10 @@ def build_denial(error: str) -> AdmitError:
 
 
 def _token_refusal(exc: FetchFailed) -> Exception:
-    """Convert an error response of the token endpoint (RFC 6749 5.2). Returns `exc` if `exc` is not an error
-    response of the token endpoint."""
+    """Convert an error response of the token endpoint (RFC 6749 5.2) to an AdmitError.
+
+    Returns any other `exc` unchanged.
+    """
     if exc.refused is None:
         return exc
     try:

@@ -1,4 +1,4 @@
-"""Errors of single sign-on. Pages can show the error codes; docs/how-to/sign-in.md lists them."""
+"""Errors of single sign-on. docs/how-to/sign-in.md lists their error codes, which pages of the portal can show."""
 
 from nac.kit.errors import AdmitError, Unavailable
 

@@ -1,8 +1,8 @@
 """Limits for concurrent requests to identity providers. Each request occupies a thread of the API.
 
 A tenant can configure a provider that never responds. Therefore Admit reserves a part of the permitted requests for
-providers that responded recently. To providers that did not respond recently, an owner may send only one request at a
-time. After repeated failures, the owner must wait before the next request.
+providers that responded recently. To a provider that did not respond recently, Admit sends only one request at a time
+for each owner (MSP or tenant). After repeated failures, Admit rejects sign-ins of this owner for up to a minute.
 """
 
 import threading
@@ -19,10 +19,10 @@ MAX_TOTAL = 12
 MAX_PER_OWNER = 4
 # Many organisations use providers on the same host.
 MAX_PER_HOST = 8
-# Maximum requests to providers without a recent response, of all owners together.
+# Maximum concurrent requests of all owners together to providers that did not respond recently.
 MAX_UNPROVEN = 4
 PROVEN_SECONDS = 24 * 3_600.0
-# Failures without a pause. After that, the pause starts at 2 s and doubles with each failure.
+# Number of failures without a pause. After the next failure, the pause is 2 s. Each further failure doubles the pause.
 _FREE_FAILURES = 2
 _MAX_PAUSE_SECONDS = 60.0
 _MAX_FAILURES = 8
@@ -31,7 +31,7 @@ _MAX_OWNERS = 2_000
 
 @dataclass(slots=True)
 class _OwnerHistory:
-    # Time of the last response, by host.
+    # Time of the provider's last response, by host.
     answered_at: dict[str, float] = field(default_factory=dict)
     failures: int = 0
     asked_again_at: float = float("-inf")
@@ -50,9 +50,8 @@ class ProviderLimits:
     def one(self, *, owner: str, host: str) -> Iterator[None]:
         """Count a request while it runs.
 
-        An `Unavailable` error counts as a failure of the provider. Other errors do not count.
-
-        Raises TooManySignIns if a limit is reached.
+        An `Unavailable` error counts as a failure of the provider. Any other AdmitError counts neither as a failure nor
+        as a response. Raises TooManySignIns if a limit is reached.
         """
         is_proven = self._take(owner, host)
         has_answered: bool | None = False
@@ -104,7 +103,7 @@ class ProviderLimits:
         known = self._known(owner)
         if has_answered:
             known.answered_at = {host: self._clock()}
-            # After many failures, one response is not enough: an unreliable provider keeps most of its count.
+            # One response cancels only one failure, so that an unreliable provider keeps most of its failures.
             known.failures = max(0, known.failures - 1)
             return
         known.answered_at.pop(host, None)

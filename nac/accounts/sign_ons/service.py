@@ -1,9 +1,9 @@
 """Single sign-on: members of an MSP or tenant sign in with its own identity provider.
 
-Use in the database scope of the owner.
+Functions need the database scope of this owner, unless their docstring names another scope.
 
-A provider can claim to sign in any person. A sign-in by a provider is therefore valid only for memberships at the
-provider's owner. A sign-in by a provider cannot change the account or use other memberships.
+A provider could claim that any person signed in. A sign-in by a provider is therefore valid only for the membership in
+the MSP or tenant that configured the provider. The sign-in cannot change the account or use other memberships.
 """
 
 import hashlib
@@ -100,7 +100,7 @@ def parse_settings(row: SignOn) -> SignOnSettings:
 
 
 def compute_settings_tag(row: SignOn) -> bytes:
-    """Digest of the settings and the client secret. A change of either changes the digest."""
+    """Digest of the settings and the client secret."""
     settings = msgspec.json.encode(row.settings, order="deterministic")
     return hashlib.sha256(settings + row.secret_sealed).digest()
 
@@ -110,8 +110,10 @@ def open_secret(row: SignOn, *, unseal: Unseal) -> str:
 
 
 def find_sign_on(session: Session, *, owner: Owner, lock: bool = False) -> SignOn | None:
-    """Single sign-on of the owner, or None. `lock` locks the single sign-on until the transaction ends, even if it
-    does not exist."""
+    """Single sign-on of the owner, or None.
+
+    With `lock`, no other transaction can create, change or delete the single sign-on until this transaction ends.
+    """
     if lock:
         lock_owner(session, owner)
     return get(session, owner, lock=lock)
@@ -125,7 +127,7 @@ def require_sign_on(session: Session, *, owner: Owner, lock: bool = False) -> Si
 
 
 def require_by_id(session: Session, *, sign_on_id: UUID) -> SignOn:
-    """Single sign-on with this id. Use in CredentialScope of the id. Raises SignOnNotFound."""
+    """Single sign-on with this id. Needs CredentialScope of the id. Raises SignOnNotFound."""
     row = get_by_id(session, sign_on_id)
     if row is None:
         raise SignOnNotFound("This single sign-on does not exist.", place="sign_on")
@@ -144,8 +146,8 @@ def set_up_sign_on(
 ) -> SignOn:
     """Set up the single sign-on. `secret` is the client secret; None keeps the current secret.
 
-    The provider could sign in as any member. The caller therefore needs all permissions of the owner's level. Raises
-    PermissionMissing, InvalidInput and Conflict.
+    The provider could claim that any member signed in. The caller therefore needs all permissions of the owner's level
+    (tenant or MSP). Raises PermissionMissing, InvalidInput and Conflict.
     """
     require_may_grant(held, permissions_at(owner.level))
     settings = read_settings(document)

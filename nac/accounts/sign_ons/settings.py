@@ -1,4 +1,4 @@
-"""Settings of a single sign-on."""
+"""Settings of the single sign-on of an MSP or tenant."""
 
 import ssl
 from collections.abc import Mapping
@@ -12,16 +12,16 @@ from nac.kit.validation import is_https_address, require_name
 
 MAX_JOINS = 20
 _CA_CHARACTERS = 50_000
-# Admit sends the client secret to the provider that these settings select.
+# These settings select the provider that receives the client secret. A change therefore requires a new client secret.
 SECRET_BOUND_SETTINGS = ("issuer", "ca_certificate")
-# The subject in an id_token identifies a person only together with these settings.
+# The subject (`sub`) of an id_token identifies a person only together with these settings.
 SUBJECT_BOUND_SETTINGS = ("issuer", "client_id")
 
 
 class JoinRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Rule that adds people of the provider as members.
+    """Rule by which people who sign in become members.
 
-    A person joins if the domain and the group match; "" matches every domain or group.
+    Admit adds a person if the mail domain and the group match. "" matches every domain or group.
     """
 
     role: str

@@ -1,8 +1,8 @@
 """Effects of API routes (what a caller can change or read), and the permissions that guard each effect
 (docs/reference/permissions.md).
 
-A route declares its possible effects (`api.access`) and must require a guard of each effect. An effect without a
-required guard is an escalation of privileges, and a test rejects the route.
+A route declares its possible effects (`api.access`). For each effect, the route must require a permission that guards
+the effect. Otherwise callers could escalate their privileges. A test rejects such a route.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from nac.kit.permissions import Effect, Permission
 
-# Guards of each effect: a route must require at least one of them.
+# Permissions that guard each effect. A route with this effect must require at least one of them.
 EFFECT_GUARDS: Final[Mapping[Effect, frozenset[Permission]]] = MappingProxyType(
     {effect: frozenset(each for each in Permission if effect in each.guards) for effect in Effect}
 )
@@ -30,12 +30,11 @@ class RouteDeclaration:
     leads_to: frozenset[Effect]
 
     def unguarded(self) -> frozenset[Effect]:
-        """Effects of the route for which the route requires no guard. Each such effect is an escalation of
-        privileges."""
+        """Effects of the route for which the route requires no guarding permission."""
         return frozenset(each for each in self.leads_to if not EFFECT_GUARDS[each] & (self.always | self.also))
 
     def reached(self, held: frozenset[Permission]) -> frozenset[Effect]:
-        """Effects that a caller with these permissions can cause."""
+        """Effects of the route that a caller with these permissions can cause."""
         if not self.always <= held:
             return frozenset()
         return frozenset(each for each in self.leads_to if EFFECT_GUARDS[each] & (self.always | self.also) & held)
@@ -46,7 +45,7 @@ class ReachedEffect(NamedTuple):
     effect: Effect
 
 
-# Effects that are stronger in combination, and the consequence.
+# Effects that together permit more than each effect separately, and what they permit.
 EFFECT_CHAINS: Final[Mapping[frozenset[Effect], str]] = MappingProxyType(
     {frozenset({Effect.DRAFT, Effect.RULES}): "The caller can write and publish rules that admit any device."}
 )

@@ -1,7 +1,4 @@
-"""Permissions of a caller for a tenant, an MSP or the platform. Pure functions, without database access.
-
-Owners of memberships, roles and tokens: the platform, an MSP or a tenant.
-"""
+"""Permissions of a caller for a tenant, an MSP or the platform. This module does not access the database."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +14,7 @@ from nac.kit.permissions import Permission, PermissionLevel
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """An MSP or a tenant; the platform if both ids are None."""
+    """Owner of rows such as memberships, roles and tokens: an MSP or a tenant; the platform if both ids are None."""
 
     msp_id: MspId | None = None
     tenant_id: TenantId | None = None
@@ -62,7 +59,7 @@ class MspRef:
     is_suspended: bool = False
 
 
-# Stand-ins for unknown ids. With these stand-ins, Admit takes the same time to reject unknown and foreign ids.
+# Placeholders for unknown ids. With these placeholders, Admit takes the same time to reject unknown and foreign ids.
 UNKNOWN_MSP: Final = MspRef(MspId(UUID(int=0)))
 UNKNOWN_TENANT: Final = TenantRef(TenantId(UUID(int=0)), UNKNOWN_MSP.msp_id)
 
@@ -74,11 +71,11 @@ class Grant:
     permissions: frozenset[Permission]
     msp_id: MspId | None = None
     tenant_id: TenantId | None = None
-    # Tenants of the MSP to which the grant is limited. None for all tenants, including future ones.
+    # Tenants of the MSP to which the grant is limited. None for all tenants, including future tenants.
     chosen: frozenset[TenantId] | None = None
     # Id of the membership that gives this grant, if the person has not accepted it yet.
     new_membership: UUID | None = None
-    # What the owner requires if its provider did not sign the person in: `sign-on` allows no such sign-in.
+    # Requirement for sign-ins without the owner's single sign-on: `sign-on` permits no such sign-in.
     required_sign_in: Literal["sign-on", "two-factors"] | None = None
 
     @property
@@ -137,7 +134,7 @@ class TokenMaker:
     person_id: UUID
     # Name of the person in the audit log.
     actor: str
-    # Owner of the identity provider that signed the person in. The platform, if no such provider did.
+    # MSP or tenant whose single sign-on the person used. The platform if the person did not use single sign-on.
     via: Owner = field(default_factory=Owner)
 
 
@@ -174,8 +171,8 @@ class Principal:
         return _union_all(grant.permissions for grant in self.grants if grant.level is PermissionLevel.PLATFORM)
 
     def get_only_msp(self) -> MspId | None:
-        """The only MSP on which the caller has grants; None if the caller has grants on several MSPs. None if the
-        caller has grants on the platform."""
+        """Return the only MSP on which the caller has grants. Returns None if the caller has grants on several MSPs or
+        on the platform."""
         found = {grant.msp_id for grant in self.grants if grant.tenant_id is None}
         return found.pop() if len(found) == 1 else None
 
@@ -217,7 +214,7 @@ def filter_grants_of_owner(grants: Iterable[Grant], owner: Owner) -> tuple[Grant
 def require_permissions(
     held: Collection[Permission], *wanted: Permission, level: PermissionLevel | None = None
 ) -> None:
-    """Raise PermissionMissing with all missing permissions. The error names `level` if it is set."""
+    """Raise PermissionMissing if a required permission is not in `held`. The error names `level` if `level` is set."""
     missing = sorted(set(wanted).difference(held))
     if missing:
         where = f" on the {level.name.lower()}" if level is not None else ""
@@ -239,7 +236,7 @@ def require_may_grant(held: Collection[Permission], given: Iterable[Permission])
 
 
 def require_covers(held: Collection[Permission], theirs: Iterable[Permission], *, what: str) -> None:
-    """Raise PermissionMissing if `theirs` has a permission that the caller lacks. The message starts with `what`."""
+    """Raise PermissionMissing if `theirs` has a permission that is not in `held`. The message starts with `what`."""
     missing = sorted(set(theirs).difference(held))
     if missing:
         raise PermissionMissing(

@@ -1,13 +1,10 @@
-"""Format of an audit chain: the texts that Admit hashes and signs. docs/how-to/audit.md explains the verification.
+"""Audit chains: format, signing keys and export. docs/how-to/audit.md explains how auditors verify an export.
 
-The format of sealed entries never changes. A changed format needs a new name.
-
-Ed25519 keys of the platform that sign heads of audit chains. The master key encrypts the private keys.
-
-A user with access only to the database cannot sign, and cannot replace a key.
-
-Export of a chain as lines of JSON: a start, one line for each entry, and a signed end. Auditors can verify an export
-without Admit.
+* Format: the texts that Admit hashes and signs. The format of sealed entries never changes. A new format needs a new
+  name.
+* Signing keys: Ed25519 keys of the platform that sign the heads of chains. The master key encrypts the private keys. A
+  user with access only to the database can therefore not sign a head or replace a key.
+* Export: lines of JSON with a start, all entries, and a signed end. Auditors can verify an export without Admit.
 """
 
 import base64
@@ -65,8 +62,8 @@ def head_text(chain: str, *, position: int, digest: bytes, at: datetime) -> str:
 
 
 def first_hash(chain: str) -> bytes:
-    """Hash before the first entry. The first hash contains the chain's name: entries of one chain do not fit into
-    another chain."""
+    """Return the hash that precedes the first entry. The hash depends on the chain's name, so that entries of one chain
+    are invalid in another chain."""
     return hashlib.sha256(f"{CHAIN_FORMAT} {chain}".encode()).digest()
 
 
@@ -108,9 +105,9 @@ def public_pem(raw: bytes) -> str:
 
 
 def load_or_create_keys(session: Session, sealer: Sealer) -> dict[int, HeadKey]:
-    """Keys by id, newest last.
+    """Return the signing keys by id, newest last. Creates a key if no key exists.
 
-    Creates the first key. Use as database role admit_worker. Raises the errors of `Sealer.open`.
+    Needs database role admit_worker. Raises the errors of `Sealer.open`.
     """
     rows = session.scalars(select(AuditKey).order_by(AuditKey.id)).all()
     if not rows:

@@ -1,8 +1,8 @@
 """Seals of audit entries. The worker adds each entry to its chain some seconds after the entry's transaction.
 
-A transaction that writes an entry also stores the id of the entry in `audit_unsealed`. So a transaction that changes
-data does not wait for other transactions. The worker seals all entries of committed transactions in the order of their
-ids.
+A transaction that writes an entry also stores the id of the entry in `audit_unsealed`. The worker later seals all
+entries of committed transactions in the order of their ids. So transactions that change data do not wait for each
+other.
 """
 
 from collections import defaultdict
@@ -34,7 +34,7 @@ _DELETE_SEALED = text("DELETE FROM audit_unsealed WHERE entry_id = ANY (:ids) AN
 def seal_waiting_entries(
     session: Session, *, keys: Mapping[int, HeadKey], now: datetime, most: int = BATCH_SIZE
 ) -> int:
-    """Seal waiting entries and return their number. Use as database role admit_worker, in PlatformScope.
+    """Seal waiting entries and return their number. Needs database role admit_worker and PlatformScope.
 
     Returns 0 if another worker is sealing.
     """
@@ -69,8 +69,8 @@ def seal_waiting_entries(
 def is_chain_intact(session: Session, chain: AuditChain, keys: Mapping[int, HeadKey]) -> bool:
     """Whether the head of the chain has a valid signature and matches the last position.
 
-    An invalid head means that a user changed rows directly in the database. A further seal would sign the rows that
-    this user changed.
+    An invalid head means that a user changed rows directly in the database. If Admit sealed further entries, it would
+    sign these changes.
     """
     head = head_text(
         chain_name(Owner(chain.msp_id, chain.tenant_id)), position=chain.position, digest=chain.hash, at=chain.sealed_at
@@ -117,7 +117,7 @@ def _seal_entries(
 
 
 def _recheck_broken(session: Session, keys: Mapping[int, HeadKey]) -> None:
-    """Resume broken chains whose rows are correct again."""
+    """Resume the sealing of broken chains whose rows are correct again."""
     broken = session.scalars(select(AuditChain).where(AuditChain.broken)).all()
     mended = [chain for chain in broken if is_chain_intact(session, chain, keys)]
     for chain in mended:

@@ -53,7 +53,7 @@ def search_entries(
         clauses.append(AuditEntry.at < wanted.until)
     exact = {name: value for name in ("target", "actor", "action", "address") if (value := getattr(wanted, name))}
     if owner.level is PermissionLevel.TENANT:
-        # Use an index for one condition: the first in the list, whose values are probably the rarest.
+        # Search by the index of only one condition: the first in the list, which probably matches the fewest entries.
         first = next((name for name in exact if name != "address"), None)
         if first is not None:
             clauses.append(getattr(AuditEntry, first) == exact.pop(first))

@@ -67,11 +67,11 @@ def append(
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add an entry. `action` has the form noun.verb. `target` is the name of the changed object, for readers.
+    """Add an entry. `action` has the form noun.verb. `target` is a name of the changed object that people recognise.
 
     Never put secrets in `before` or `after`.
     """
-    # Write the change to the database before its entry.
+    # Send the change to the database before its audit entry.
     session.flush()
     values = {
         "actor": actor,
@@ -138,11 +138,12 @@ def _tenant_column(row: TenantOwned) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class AuditRecorder(Generic[RowT]):
-    """Recorder that calls `append` for rows of one kind of object. By default a row belongs to a tenant."""
+    """Function object that calls `append` for rows of one kind of object, such as sites."""
 
     noun: str
-    # Function that returns the name of a row for readers.
+    # Function that returns the name of a row for readers of the audit log.
     name: Callable[[RowT], str]
+    # Function that returns the ids of the tenant or MSP whose audit log gets the entry.
     owner: Callable[[Any], Mapping[str, Any]] = _tenant_column
 
     def __call__(
@@ -176,7 +177,7 @@ def tenant_recorder(noun: str) -> AuditRecorder[Tenant]:
 def list_entries(
     session: Session, *, tenant_id: TenantId | None = None, before_id: int | None = None, limit: int = 100
 ) -> Sequence[AuditEntry]:
-    """List entries of one tenant, or of all owners in scope, newest first.
+    """List entries of one tenant, or all entries that the scope can read, newest first.
 
     `before_id` is the last id of the previous page.
     """
@@ -198,12 +199,12 @@ def require_entry(session: Session, *, owner: Owner, entry_id: int) -> AuditEntr
 
 
 def seals_by_entry_id(session: Session, entries: Sequence[AuditEntry]) -> dict[int, AuditSeal]:
-    """Seals by id of their entry. The result omits entries that are not sealed yet."""
+    """Return the seals of these entries by id of the entry. The result omits entries that are not sealed yet."""
     return {seal.entry_id: seal for seal in repository.list_seals(session, [entry.id for entry in entries])}
 
 
 def list_differences(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> list[AuditDifference]:
-    """Differences between two mappings. None counts as an empty mapping."""
+    """List the differences between two mappings. None counts as an empty mapping."""
     return [
         each
         for each in _compare_values(before or {}, after or {}, "", _MAX_DIFFERENCE_DEPTH)

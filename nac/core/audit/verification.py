@@ -30,7 +30,7 @@ class KnownHead:
 @dataclass(slots=True)
 class ChainVerification:
     chain: str = ""
-    # Position before the first entry, and of the last entry (0 if there is no entry).
+    # Position before the export's first entry, and position of its last entry.
     after: int = 0
     last: int = 0
     entries: int = 0
@@ -96,8 +96,8 @@ def parse_known_head(text: str) -> KnownHead:
 def _verify_entry(
     result: ChainVerification, row: dict[str, Any], number: int, previous: bytes, seen: set[int]
 ) -> bytes:
-    """Check an entry. Returns the entry's stored hash, so that one wrong entry causes no errors in the following
-    entries."""
+    """Check an entry. Returns the hash that the export has for the entry, so that one wrong entry causes no errors in
+    the following entries."""
     position, stored = _parse_position(row.get("position"), number), _parse_digest(row.get("hash"), number)
     where = f"entry {position} (line {number})"
     if position != result.last + 1:

@@ -33,17 +33,17 @@ _log = logging.getLogger(__name__)
 LEASE = timedelta(minutes=2)
 # Maximum concurrent jobs of all workers. The other worker processes remain free for scheduled work.
 MAX_RUNNING = 2
-# Maximum lost leases without progress. A job that reaches this number may crash its worker.
+# Maximum number of lost leases without progress. A job that reaches this number probably crashes its worker.
 MAX_LAPSES = 4
 _PROGRESS_SECONDS = 1.0
 _PROGRESS_ROWS = 1_000
-# `code` must equal the code in api.errors.
 _NEVER_ENDS_PROBLEM = {
     "code": "job-never-ends",
     "title": "The job does not finish.",
     "detail": f"The worker stopped {MAX_LAPSES} times without progress of the job.",
     "remedy": "Send less data in one request, or check the worker's log and memory. Then retry the job.",
 }
+# `code` must equal the code of internal errors in api.errors.
 _INTERNAL_PROBLEM = {
     "code": "internal-error",
     "title": "Internal error.",
@@ -61,8 +61,8 @@ class JobCancelled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JobContinuation:
-    """Result of a handler that did not finish. The worker continues the job after the delay, and after the jobs that
-    already wait."""
+    """Result of a handler that did not finish. The worker continues the job after the delay `after`, and after the
+    jobs that already wait."""
 
     after: timedelta = timedelta()
 
@@ -82,7 +82,7 @@ class JobRun:
     id: UUID = field(init=False)
     owner: Owner = field(init=False)
     actor: str = field(init=False)
-    # Number of leases. This number increases each time a worker takes the job.
+    # Number of times that a worker has leased the job.
     takes: int = field(init=False)
     # Last progress that `save_place` stored.
     place: Mapping[str, Any] = field(init=False)
@@ -100,15 +100,18 @@ class JobRun:
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
-        """Transaction in the owner's database scope. Commits at exit, unless the job was cancelled or taken over."""
+        """Open a transaction in the owner's database scope. Commits at exit, unless the job was cancelled or leased by
+        another worker."""
         with self.open_session() as session:
             yield session
             session.flush()
             self.hold(session)
 
     def tell(self, done: int, total: int | None = None) -> None:
-        """Report the progress in a separate transaction, so that clients see the progress immediately. You can call
-        this function often: it writes only once a second and every thousand rows."""
+        """Report the number of finished rows in a separate transaction, so that clients see it immediately.
+
+        You can call this function often: it writes only once a second and every thousand rows.
+        """
         now = time.monotonic()
         if now - self._reported_at < _PROGRESS_SECONDS and done < self._reported_done + _PROGRESS_ROWS:
             return
@@ -123,15 +126,15 @@ class JobRun:
 
     @contextmanager
     def open_session(self, scope: Scope | None = None, *, is_snapshot: bool = False) -> Iterator[Session]:
-        """Transaction in the database scope of the owner, or in `scope`. Audit entries get the origin of the job's
-        request."""
+        """Open a transaction in the database scope of the owner, or in `scope`. Audit entries get the IP address and
+        the id of the request that started the job."""
         with session_scope(scope or self.scope, engine=self.engine, is_snapshot=is_snapshot) as session:
             if self.job.request_id is not None:
                 audit.set_origin(session, RequestOrigin(self.job.address, self.job.request_id))
             yield session
 
     def hold(self, session: Session, **values: object) -> None:
-        """Renew the lease. Raises JobCancelled, and an error if another worker has leased the job."""
+        """Renew the lease, and store `values` in the job. Raises JobCancelled or _JobTakenOver."""
         renewed = update(Job).where(self._is_mine()).values(due_at=utc_now() + LEASE, **values)
         cancelled = session.scalar(renewed.returning(Job.is_cancelled))
         if cancelled is None:
@@ -152,7 +155,7 @@ class JobRun:
 
 @dataclass(frozen=True, slots=True)
 class SingleTransactionHandler:
-    """Handler that runs in one transaction, which also records the end of the job. Returns JSON without secrets."""
+    """Handler that runs in one transaction, which also records the end of the job. `run` returns the job's result."""
 
     run: Callable[[Session, JobRun], Mapping[str, Any] | None]
 
@@ -169,7 +172,10 @@ JobHandler = SingleTransactionHandler | MultiTransactionHandler
 
 
 def take_job(job_id: UUID, *, unseal: Unseal, app_engine: Engine, engine: Engine | None = None) -> JobRun | None:
-    """Lease a queued job. Returns None if the job must not run now. `engine` connects as admit_worker."""
+    """Lease a queued job. Returns None if the job must not run now.
+
+    `engine` connects as database role admit_worker, `app_engine` as admit_app.
+    """
     with session_scope(PlatformScope(), engine=engine) as session:
         job = service.take(session, job_id, lease=LEASE, most=MAX_RUNNING)
     return None if job is None else JobRun(job, unseal, app_engine)
@@ -206,7 +212,7 @@ def _describe(exc: Exception) -> dict[str, Any]:
 
 
 def _execute(run: JobRun, handler: JobHandler) -> None:
-    # Set before all other steps, because `_finish` uses it.
+    # Set `is_whole` first, because `_finish` uses it.
     run.is_whole = isinstance(handler, SingleTransactionHandler)
     job = run.job
     if job.is_cancelled:

@@ -27,8 +27,9 @@ from nac.kit.sealing import Seal, Unseal
 from nac.models import Job
 
 ORDERS = SortOrders({"created_at": (Job.created_at, Job.id)}, default="-created_at")
-# For each owner without a running job: its oldest due job. The random order gives all owners the same chance.
-# The outer WHERE repeats the conditions, because a worker may have renewed the row meanwhile.
+# Selects the oldest due job of each tenant, each MSP and the platform, unless another job of this owner is running. The
+# random order gives all owners the same chance. The outer WHERE repeats the conditions, because a worker may have
+# renewed the lease of a job meanwhile.
 _CLAIM = text(
     """
 UPDATE jobs j SET
@@ -96,7 +97,8 @@ def claim_due(session: Session, *, resend_after: timedelta, most: int) -> Sequen
     """Return jobs that the caller must send to workers. If no worker takes a job, the job is due again after
     `resend_after`.
 
-    A job whose worker lost its lease is queued again. Use as database role admit_worker, in PlatformScope.
+    A running job is queued again if its worker did not renew the lease. Needs database role admit_worker and
+    PlatformScope.
     """
     rows = session.execute(_CLAIM, {"resend_after": resend_after, "most": most})
     return [DueJob(row.id, row.kind, row.failures) for row in rows]
@@ -105,9 +107,9 @@ def claim_due(session: Session, *, resend_after: timedelta, most: int) -> Sequen
 def take(session: Session, job_id: UUID, *, lease: timedelta, most: int) -> Job | None:
     """Lease a queued job. Returns None if `most` jobs run already, or if another job of the same owner runs.
 
-    Use as database role admit_worker, in PlatformScope.
+    Needs database role admit_worker and PlatformScope.
     """
-    # Workers take jobs one after the other, so that each worker sees the jobs that run.
+    # Workers take jobs one after the other, so that each worker sees the jobs that other workers run.
     session.execute(select(func.pg_advisory_xact_lock(func.hashtext("jobs.take"))))
     values = {"id": job_id, "lease": lease, "most": most}
     job: Job | None = session.scalar(select(Job).from_statement(_TAKE), values)
@@ -120,7 +122,7 @@ def delete_ended(session: Session, *, before: datetime) -> None:
 
 STATES = ("queued", "running", "done", "failed", "cancelled")
 _OPEN = ("queued", "running")
-# Maximum queued and running jobs of one owner.
+# Maximum number of queued and running jobs of one tenant, one MSP or the platform.
 MAX_WAITING = 20
 MAX_INPUT_BYTES = 32 * 1024 * 1024
 RETENTION = timedelta(days=30)
@@ -152,10 +154,10 @@ def start_job(
     seal: Seal,
     total: int = 0,
 ) -> Job:
-    """Create a job, which starts after the commit. Use in the database scope of the owner.
+    """Create a job, which starts after the commit. Needs the database scope of the owner.
 
-    Check permissions before the call. A retry checks all permissions in `needs`. `kind` selects the worker's handler.
-    `input` is the JSON input of the handler and may contain secrets. `title` is text for users.
+    `kind` selects the worker's handler. `input` is the JSON input of the handler and may contain secrets. `title` is
+    text for users. `needs` are the permissions that a retry checks. The caller must have checked them before this call.
     Raises Conflict if too many jobs wait. Raises InvalidInput if the input is too large.
     """
     _require_room(session, owner)
@@ -213,16 +215,14 @@ def list_jobs(
     kind: str = "",
     span: PageSpan | None = None,
 ) -> Sequence[Job]:
-    """List jobs, by default newest first. `states` selects jobs in these states; an empty `states` selects all
-    jobs."""
+    """List jobs, by default newest first. `states` selects jobs in these states; an empty `states` selects all jobs."""
     return search(session, owner, states=states, kind=kind, span=span or ORDERS.first(), in_full=True).rows
 
 
 def search_jobs(
     session: Session, *, owner: Owner, states: Sequence[str], kind: str, span: PageSpan
 ) -> BoundedPage[Job]:
-    """Search jobs like `list_jobs`. The search stops at the time limit of one response, so the result can be
-    incomplete."""
+    """Search jobs like `list_jobs`. The search reads a limited number of rows, so the page can be incomplete."""
     return search(session, owner, states=states, kind=kind, span=span)
 
 
@@ -283,7 +283,7 @@ def _require_may_start(job: Job, held: Collection[Permission]) -> None:
 
 
 def prune(session: Session) -> None:
-    """Delete jobs that ended more than RETENTION ago. Use as database role admit_worker, in PlatformScope."""
+    """Delete jobs that ended more than RETENTION ago. Needs database role admit_worker and PlatformScope."""
     delete_ended(session, before=utc_now() - RETENTION)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from nac.kit.clock import epoch_microseconds
 
 MAX_MAIL_BYTES = 1 << 20
-# Maximum stored mails. The mailbox then deletes the oldest.
+# Maximum number of stored mails. The mailbox deletes the oldest mails above this number.
 MAX_MAILS = 500
 _SUFFIX = ".eml"
 
@@ -41,9 +41,9 @@ class Mailbox:
     def put(self, content: bytes) -> str:
         """Store a mail and return its id. Raises OSError."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # The order of ids is the order of time.
+        # The ids sort by time.
         mail_id = f"{epoch_microseconds():017d}-{secrets.token_hex(2)}"
-        # Rename the file only when it is complete, so that readers never see a part.
+        # Rename the file only when it is complete, so that readers never see an incomplete mail.
         written = self._folder / f".{mail_id}"
         handle = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "wb") as file:

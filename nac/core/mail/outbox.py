@@ -69,7 +69,7 @@ _log = logging.getLogger(__name__)
 LEASE = timedelta(minutes=5)
 BATCH_SIZE = 20
 RETENTION = timedelta(days=30)
-# Delay after each failed attempt. After the last delay and one more failure, the mail has failed.
+# Delay after each failed attempt to send a mail. If the attempt after the last delay fails too, Admit gives up.
 RETRY_AFTER = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 30, 120, 360, 720))
 
 
@@ -132,6 +132,6 @@ def _postpone(mail: Mail, error: str, engine: Engine | None) -> None:
 
 
 def prune(*, engine: Engine | None = None) -> int:
-    """Delete mails that ended more than RETENTION ago. Returns the number of deleted mails."""
+    """Delete mails that were sent or failed more than RETENTION ago. Returns the number of deleted mails."""
     with session_scope(PlatformScope(), engine=engine) as session:
         return delete_ended(session, before=utc_now() - RETENTION)

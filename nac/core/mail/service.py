@@ -15,7 +15,7 @@ from nac.kit.sealing import Seal
 from nac.kit.validation import require_email
 from nac.models.mail import mail_context
 
-# Maximum mails to one address within a day, from all callers together. Admit drops further mails.
+# Maximum number of mails to one address within a day. Admit drops further mails.
 MAX_PER_DAY = 20
 _DAY = timedelta(days=1)
 
@@ -32,9 +32,9 @@ def queue_mail(
     seal: Seal,
     tenant_id: TenantId | None = None,
 ) -> bool:
-    """Queue a mail, once for each `key`. Returns False if the address has reached its daily limit.
+    """Queue a mail, unless a mail with this `key` exists. Returns False if the address has reached its daily limit.
 
-    Use in PlatformScope or the tenant's scope. `values` are the values of the template and may be secret.
+    Needs PlatformScope or the tenant's scope. `values` are the values of the template and may be secret.
     Raises InvalidInput if the address is invalid, and jinja2.UndefinedError if a value is missing.
     """
     recipient = require_email(recipient, place="recipient")

@@ -43,7 +43,7 @@ class MailServer:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """Mail server of the settings. Raises OSError if the password file cannot be read."""
+        """Return the mail server in the settings. Raises OSError if the password file cannot be read."""
         return cls(
             host=settings.mail_host,
             port=settings.mail_port,
@@ -55,7 +55,7 @@ class MailServer:
 
     @contextmanager
     def connect(self) -> Iterator[smtplib.SMTP]:
-        """Context with a connection to the server. Raises MailServerAway."""
+        """Open a connection to the server. Raises MailServerAway."""
         context = ssl.create_default_context(cadata=self.trusted)
         try:
             if self.tls == "tls":

@@ -31,8 +31,8 @@ from nac.kit.db.session import (
 )
 from nac.kit.db.timeouts import BoundedConnection, connect, limit_waiting
 
-# Python's default threshold of 700 is far below the objects that one response creates. Imports create no garbage, and
-# early collections take a fifth of the start of a process.
+# Garbage collection: Python's default threshold of 700 objects is far below the number of objects that one response
+# creates. Imports create no garbage, but early collections take a fifth of the time to start a process.
 gc.set_threshold(20_000)
 
 __all__ = [

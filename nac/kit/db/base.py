@@ -1,8 +1,6 @@
-"""Declarative base of all tables.
+"""Declarative base of all tables, and column types with their own Python representation.
 
 Models and migrations give constraints the same names, so that `alembic check` can compare models and migrations.
-
-Column types with their own Python representation.
 """
 
 from datetime import datetime
@@ -42,11 +40,11 @@ NAMING_CONVENTION = {
 
 
 class Base(DeclarativeBase):
-    # Words for a row in errors, if other tables refer to it.
+    # Noun and field name for errors about references from other tables to a row.
     reference: ClassVar[Reference | None] = None
-    # People's word for the rows, if it differs from the table's name.
+    # Plural noun for the rows in messages, if it differs from the table's name.
     plural: ClassVar[str] = ""
-    # Role in tenant files. Each table with a `tenant_id` has a role.
+    # Whether tenant files contain the rows. Each table with a `tenant_id` declares this.
     tenant_file: ClassVar[FileContent | FileLog | FileExclusion | None] = None
     purge: ClassVar[Purge | None] = None
     # A route that writes rows declares at least one of these effects, which a test checks. Empty for rows that record
@@ -89,9 +87,9 @@ class UpdatedAt:
 
 
 class TenantOwned:
-    """Base of rows that belong to a tenant and are deleted with it.
+    """Mixin for tables whose rows belong to a tenant. PostgreSQL deletes the rows together with the tenant.
 
-    Tests check that row-level security covers the table.
+    Tests check that row-level security covers these tables.
     """
 
     @declared_attr

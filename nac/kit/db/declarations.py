@@ -1,9 +1,9 @@
-"""Declarations of models in addition to the schema, such as error messages, roles in tenant files, and encrypted
+"""Declarations of models in addition to the schema, such as error messages, content of tenant files, and encrypted
 columns.
 
 A model declares properties of its table as class attributes of `nac.kit.db.base.Base`, and properties of a column or
 constraint with `info=`. `nac.kit.db.error_translation` collects the messages, and
-`nac.onboarding.tenant_files.tables` the parts of tenant files.
+`nac.onboarding.tenant_files.tables` collects the tables of tenant files.
 """
 
 from collections.abc import Mapping
@@ -31,54 +31,53 @@ class UniqueConflict(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """Words for a row that another row refers to."""
+    """Noun and field name for errors about a row that another row refers to."""
 
-    # Field of the request.
+    # Field of the request that contains the reference.
     place: str
-    # With an article.
+    # Noun with an article.
     what: str
 
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """Role in tenant files: rows are exported and imported."""
+    """Declares that tenant files contain the rows, and that an import creates the rows."""
 
-    # What reading or creating the rows one by one requires.
+    # Permissions to read and to create single rows.
     read: Permission
     make: tuple[Permission, ...]
-    # Files without secrets omit the rows, except those with the values of `keyless`.
+    # If true, files without secrets omit the rows, except rows with the column values in `keyless`.
     needs_key: bool = False
     keyless: Mapping[str, object] | None = None
-    # Values that imported rows always start with.
+    # Column values that an import always sets.
     reset: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class FileLog:
-    """Role in tenant files: a log, exported on request and never imported."""
+    """Declares that tenant files can contain the rows of this log. An import does not create them."""
 
     read: Permission
 
 
 @dataclass(frozen=True, slots=True)
 class FileExclusion:
-    """Role in tenant files: rows are not exported."""
+    """Declares that tenant files never contain the rows."""
 
     reason: str
 
 
 class Purge(Enum):
-    """Procedure that deletes the rows of a purged tenant. Only for tables whose foreign key to the tenant does not
-    delete the rows."""
+    """Procedure that deletes the rows of a purged tenant, if the foreign key to the tenant does not delete them."""
 
-    # Before the tenant's row, because one statement would take too long.
+    # The worker deletes the rows in batches before the tenant's row, because one statement would take too long.
     BATCHES = auto()
-    # With the tenant's row, by a trigger. The worker deletes rows that cells deliver later.
+    # A trigger deletes the rows with the tenant's row. The worker deletes rows that cells deliver later.
     LATE_ROWS = auto()
 
 
 class TableDeclaration(NamedTuple):
-    """The class attributes of a model."""
+    """The class attributes that a model declares (`nac.kit.db.base.Base`)."""
 
     reference: Reference | None = None
     plural: str = ""
@@ -88,11 +87,11 @@ class TableDeclaration(NamedTuple):
 
 
 class SealedColumn(NamedTuple):
-    """A column with sealed values."""
+    """A column with sealed (encrypted) values."""
 
     # Context of the sealed value, with the placeholders {tenant} and {id} (of the row).
     template: str
-    # radiusd reads the secret, so the characters of the secret are restricted.
+    # Whether radiusd reads the secret. The characters of such a secret are restricted.
     is_radius_secret: bool
 
     def context(self, tenant_id: TenantId, row_id: UUID | None) -> str:
@@ -100,13 +99,13 @@ class SealedColumn(NamedTuple):
 
 
 class HashColumn(NamedTuple):
-    """A column that is unsealed in the database, but encrypted in a tenant file."""
+    """A column with hashes of secrets: not encrypted in the database, but encrypted in tenant files."""
 
-    # Replaces the value in a file without secrets.
+    # Value of the column in a file without secrets.
     without_key: str
 
 
-# A column of the tenant's row that a tenant file has. All other columns belong to the installation.
+# Marks a column of the tenant's row that tenant files contain. All other columns depend on the installation.
 EXPORTED: Final[Info] = {"exported": True}
 
 
@@ -121,8 +120,10 @@ def report_taken(place: str, detail: str) -> Info:
 
 
 def describe_reference(place: str, what: str) -> Info:
-    """Describe a foreign key for error messages: the field of the request, and the noun with an article. Overrides the
-    `reference` of the referred table."""
+    """Describe a foreign key for error messages: the field of the request, and the noun with an article.
+
+    Overrides the `reference` of the table to which the key refers.
+    """
     return {Reference: Reference(place, what)}
 
 

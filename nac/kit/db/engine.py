@@ -57,7 +57,7 @@ def make_engine(
         pool_use_lifo=True,
         pool_timeout=wait_seconds,
         native_inet_types=False,
-        # Errors and logs name no values, because values can be secrets.
+        # Omit values from errors and logs, because values can be secrets.
         hide_parameters=True,
         connect_args={
             "application_name": application_name,
@@ -115,8 +115,8 @@ def _limit_waiting(engine: Engine, statement_seconds: float) -> None:
 def _ping_idle_connections(engine: Engine) -> None:
     """Ping a connection before its use, so that no request fails after a restart of PostgreSQL.
 
-    A recently used connection needs no ping if the server has sent nothing since its last use. If Admit also pinged
-    recently used connections, every fifth round trip would be a ping.
+    A recently used connection needs no ping if the server has sent nothing since the last use. With a ping before every
+    use, every fifth round trip would be a ping.
     """
 
     @event.listens_for(engine, "checkin")
@@ -146,9 +146,9 @@ def _has_pending_data(connection: DBAPIConnection) -> bool:
 
 
 def _connection_options(url: URL, settings: Sequence[str]) -> str:
-    """Return the connection options of `url`, `settings`, and `jit=off`.
+    """Return the connection options: `jit=off`, `settings`, and the options of `url`.
 
-    For tables without statistics, wrong estimates can make PostgreSQL compile a query for half a second.
+    With JIT and wrong estimates for tables without statistics, PostgreSQL can compile a query for half a second.
     """
     configured = url.query.get("options", ())
     ours = [f"-c {setting}" for setting in ("jit=off", *settings)]

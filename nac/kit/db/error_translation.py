@@ -1,9 +1,7 @@
 """Translation of database driver errors into errors of nac.kit.errors.
 
-Messages for violated constraints. A violation occurs if concurrent requests pass their checks and then conflict.
-
-Models declare the messages (`nac.kit.db.declarations`). `nac.kit.db.error_translation.report_missing_at` overrides the
-field name in a message.
+If concurrent requests pass their checks and then conflict, they violate a constraint. Models declare the messages for
+violated constraints (`nac.kit.db.declarations`). `report_missing_at` overrides the field name in a message.
 """
 
 import logging
@@ -41,7 +39,7 @@ def list_unique_conflicts() -> dict[str, UniqueConflict]:
 
 
 def find_reference(constraint: str) -> Reference | None:
-    """Return the words for the row that a foreign key refers to, or None."""
+    """Return the noun and the field name for errors about a foreign key, or None."""
     for table in Base.metadata.tables.values():
         for key in table.foreign_key_constraints:
             if key.name == constraint:
@@ -91,8 +89,10 @@ def translate_error(exc: DBAPIError) -> AdmitError:
 
 @contextmanager
 def report_missing_at(place: str) -> Iterator[None]:
-    """Set the field `place` of errors about missing rows that occur in this block. The place is the name of a list of
-    rows or of a file."""
+    """Set `place` of errors in this block about references to missing rows.
+
+    `place` is the name of the list of rows or of the file that contains the references.
+    """
     try:
         yield
     except DBAPIError as exc:

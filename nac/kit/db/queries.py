@@ -2,8 +2,8 @@
 
 * `search_bounded`: pages of long lists whose filter has no index. A page reads a bounded number of rows, so it can have
   fewer rows than its limit. The next page continues after the last row that was read.
-* `force_ctid_scan`, `force_index_order`, `analyse_if_grown`: query plans for tables with outdated statistics.
-  Without these functions, PostgreSQL may expect one row instead of 50,000, and compare all pairs of rows.
+* `force_ctid_scan`, `force_index_order`, `analyse_if_grown`: better query plans for tables with outdated statistics.
+  Without these functions, PostgreSQL may expect one row instead of 50,000, and therefore compare all pairs of rows.
 * `in_array`, `contains_text`: conditions on columns.
 """
 
@@ -85,8 +85,8 @@ def force_ctid_scan(session: Session) -> Iterator[None]:
 def force_index_order(session: Session) -> Iterator[None]:
     """Make statements in the block read an index in its order, without a sort.
 
-    Under row-level security the planner expects few rows, even if nearly all match. The planner would read and sort
-    all matching rows.
+    With row-level security, PostgreSQL expects few rows, even if nearly all rows match. Without this function,
+    PostgreSQL would read and sort all matching rows.
     """
     set_for_transaction(session, enable_sort="off")
     yield
@@ -100,8 +100,8 @@ GROWING_TABLES: frozenset[str] = frozenset(get_args(GrowingTable))
 def analyse_if_grown(session: Session, table: str) -> None:
     """Update the statistics of a table in GROWING_TABLES if the table has rows, but its statistics show an empty table.
 
-    Call this before inserts of rows that refer to the table. Repeat the call at intervals, because autovacuum can
-    run meanwhile.
+    Call this function before you insert rows that refer to the table. Repeat the call during a long insertion, because
+    autovacuum can run meanwhile.
     """
     session.execute(select(func.note_growth(table)))
 

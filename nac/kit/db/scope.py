@@ -41,7 +41,7 @@ class CellScope:
 class AuthorityScope:
     """Scope of a certificate authority, which the caller finds by name.
 
-    Reads the authority's row and the rows of its certificates.
+    A transaction can read the authority's row and the rows of its certificates.
     """
 
     authority_id: UUID
@@ -52,7 +52,7 @@ class AuthorityScope:
 
 @dataclass(frozen=True, slots=True)
 class EnrolmentScope:
-    """Scope of an enrolment secret, which the caller finds by its public id. Reads the secret's row."""
+    """Scope of an enrolment secret, which the caller finds by the secret's public id."""
 
     public_id: str
 
@@ -72,8 +72,7 @@ class PersonScope:
 
 @dataclass(frozen=True, slots=True)
 class CredentialScope:
-    """Scope of an API token or sign-in, which the caller finds by its public id. Accesses the row of the
-    credential."""
+    """Scope of a credential, such as an API token or sign-in, which the caller finds by the credential's public id."""
 
     public_id: str
 

@@ -87,7 +87,7 @@ def _plan_settings(scope: Scope, by_key: bool) -> dict[str, str]:
     """Return settings of the query planner. For lookups by key, PostgreSQL uses an index, and reuses one generic plan
     in each connection.
 
-    A new plan for each lookup would take several times as long. The generic plan stays right while tables grow.
+    A new plan for each lookup would take several times as long. The generic plan stays good while tables grow.
     """
     if by_key:
         return {"plan_cache_mode": "auto", "enable_seqscan": "off"}
@@ -139,10 +139,10 @@ def _ensure_connection(session: Session) -> None:
 
 
 def commit_intent(session: Session) -> None:
-    """Commit the intent of an irreversible operation. The record then stays, even if the operation fails.
+    """Commit the record of an irreversible operation before the operation. The record stays if the operation fails.
 
     Commits all changes so far. The scope continues in a new transaction, but locks end. The caller must therefore
-    repeat earlier checks. Call this directly before the operation.
+    repeat earlier checks. Call this function directly before the operation.
     """
     try:
         session.commit()
@@ -221,8 +221,9 @@ def driver_connection(session: Session) -> psycopg.Connection:
 
 
 def lock_quota(session: Session, noun: str, owner: object) -> None:
-    """Lock the quota of an owner until the transaction ends. Concurrent callers wait, and then count the new rows.
+    """Lock the quota of `owner` for objects of the kind `noun` until the transaction ends.
 
-    Call this before you count, and after the transaction's row locks.
+    Concurrent callers wait, and then count the new rows too. Call this function after the transaction's row locks, and
+    before you count the rows.
     """
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"quota {noun} {owner}", 0))))

@@ -1,7 +1,7 @@
 """Sort orders and pages of lists. A page begins after the key of a row, even if that row was deleted.
 
-An order has one column, and a unique column for rows with equal values. The two columns both ascend, or both
-descend, like in an index. NULL is always last.
+An order sorts by one column, and by a unique column if rows have equal values. Both columns ascend, or both descend, as
+in an index. NULL is always last.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,15 +22,15 @@ _DEFAULT_LIMIT: Final = 1_000
 
 
 class PlainRow:
-    """A row with plain columns as attributes. A plain row is much faster to create than an entity, for long
-    lists."""
+    """Base of rows for long lists. The attributes are values of columns. A plain row is much faster to create than an
+    entity."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SortOrder:
-    # Name in requests; it begins with `-` if the order descends.
+    # Name of the order in requests. The name begins with `-` if the order descends.
     name: str
     # The last column is unique. Only the first column can be NULL.
     columns: tuple[SortColumn, ...]
@@ -98,9 +98,9 @@ class PageSpan:
 
 
 class SortOrders:
-    """Sort orders of one list. `names` has the columns by name; each name can ascend or descend.
+    """Ascending and descending sort orders of a list.
 
-    The first name is the default order.
+    `names` has the columns of each order by name. `default` is the name of the default order; "" means the first name.
     """
 
     def __init__(self, names: Mapping[str, tuple[SortColumn, ...]], *, default: str = "") -> None:
@@ -131,10 +131,7 @@ class SortOrders:
         size: int = _DEFAULT_LIMIT,
         after: SortKey | None = None,
     ) -> Iterator[Sequence[Row]]:
-        """Yield all pages in the default order.
-
-        `entity` returns the entity that has the columns, from a fetched row.
-        """
+        """Yield all pages in the default order. `entity` returns the entity with the sort columns of a fetched row."""
         span = PageSpan(self._orders[self.default], size, after)
         while page := fetch(span):
             yield page

@@ -1,8 +1,8 @@
 """Time limits for PostgreSQL. The client limits the time of each statement.
 
-A frozen server, or a server behind a broken network, sends nothing and closes nothing. The kernel of a frozen server
-still acknowledges packets: keepalives and tcp_user_timeout do not help. Unix sockets do not support keepalives and
-tcp_user_timeout.
+A frozen server, or a server behind a broken network, sends nothing and closes nothing. Keepalives and tcp_user_timeout
+do not help, because the kernel of a frozen server still acknowledges packets. Unix sockets do not support keepalives
+and tcp_user_timeout.
 """
 
 import math
@@ -21,7 +21,7 @@ from sqlalchemy.util.queue import Queue
 
 STATEMENT_SECONDS: Final = 120.0
 CONNECT_SECONDS: Final = 5.0
-# Time in which a healthy server answers. This time is also the driver's minimum for a connection attempt.
+# Time in which a healthy server answers. This time is also the driver's minimum timeout of a connection attempt.
 _MIN_SECONDS: Final = 2.0
 _INTERVAL_SECONDS: Final = 0.1
 _Value = TypeVar("_Value")
@@ -79,7 +79,7 @@ def limit_waiting(seconds: float, *, spent: float = 0) -> Iterator[None]:
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """Connection that fails after `statement_seconds` without an answer, or when the budget is used up."""
+    """Connection that fails after `statement_seconds` without an answer, or when the WaitBudget is used up."""
 
     statement_seconds = STATEMENT_SECONDS
 

@@ -17,7 +17,7 @@ from nac.kit.validation import is_web_address
 # idna raises ValueError for an invalid host name, urllib for an invalid redirect target.
 _FAILURES: Final = (TimeoutError, httpx.HTTPError, httpx.InvalidURL, AddressRefused, ValueError)
 _REDIRECTS = (301, 302, 303, 307, 308)
-# Time limit for a response body that is not used.
+# Time limit to read a response body that the caller does not use.
 _BODY_SECONDS = 1.0
 
 
@@ -106,17 +106,12 @@ async def read_body(response: httpx.Response, *, most_bytes: int) -> bytes:
 
 
 class HttpResponse(NamedTuple):
-    """Status and headers of a response."""
-
     status: int
     headers: Mapping[str, str]
 
 
 class HttpClient:
-    """HTTP client.
-
-    `step_seconds` limits connecting, sending and each read. `total_seconds` limits the whole request.
-    """
+    """HTTP client. `step_seconds` limits each connect, send and read. `total_seconds` limits the whole request."""
 
     def __init__(
         self,
@@ -144,9 +139,8 @@ class HttpClient:
     async def post(self, url: str, *, body: bytes, headers: Mapping[str, str], most_bytes: int) -> HttpResponse:
         """Send a POST and return the response, with any status.
 
-        Follows no redirects. Raises FetchFailed if no response arrives.
-
-        Reads up to `most_bytes` of the response body, so that the connection can be reused.
+        Follows no redirects. Raises FetchFailed if no response arrives. Reads up to `most_bytes` of the response body,
+        so that the connection can be reused.
         """
         if not is_web_address(url):
             raise FetchFailed(url[:200], "Invalid URL.")
@@ -193,7 +187,8 @@ class HttpClient:
 
 
 def _error_text(exc: BaseException) -> str:
-    """Return a message for a failed TLS connection. The libraries' messages contain names of OpenSSL functions."""
+    """Return a message for the error. For a TLS error, the message is Admit's own, because the libraries' messages
+    contain names of OpenSSL functions."""
     cause: BaseException | None = exc
     while cause is not None:
         if isinstance(cause, ssl.SSLError):

@@ -1,13 +1,11 @@
-"""Permitted addresses for outbound connections of a tenant.
+"""Permitted addresses for outbound connections to servers of tenants, and DNS lookups of these servers.
 
 A tenant's administrator configures hosts, such as identity sources, webhooks and CRL servers. Connections to these
 hosts start in the platform's network. Admit must therefore refuse addresses of internal services.
 
-DNS lookups of tenants' servers. A lookup without an answer does not delay other lookups.
-
-Without an answer, the system's lookup takes half a minute or longer, and the caller cannot cancel it. Each lookup
-therefore has its own thread. The number of threads is limited, with a much lower limit for each owner. Concurrent
-lookups of a name and port for the same owner share one thread.
+If no DNS server answers, the system's lookup takes half a minute or longer, and the caller cannot cancel it. Each
+lookup therefore has its own thread, so that other lookups need not wait. The number of threads is limited, with a much
+lower limit for each tenant. Concurrent lookups of the same name and port for a tenant share one thread.
 """
 
 import asyncio
@@ -46,7 +44,7 @@ class NameResolver:
     async def look_up(self, host: str, port: int, *, owner: str = "") -> AddressInfos:
         """Return the TCP addresses of a host. `owner` is the id of the tenant that configured the host.
 
-        If `owner` is "", the limit for each owner does not apply. Waits for a free thread and for the system's lookup.
+        If `owner` is "", the limit for each tenant does not apply. Waits for a free thread and for the system's lookup.
         The caller must limit the time. Raises OSError.
         """
         try:
@@ -66,7 +64,7 @@ class NameResolver:
             if len(self._running) >= self._most or (key.owner and of_one >= self._most_of_one):
                 return None
             lookup: Future[AddressInfos] = Future()
-            # Prevent a caller that stops waiting from cancelling the lookup for other callers.
+            # If one caller stops waiting, the lookup continues for the other callers.
             lookup.set_running_or_notify_cancel()
             self._running[key] = lookup
         threading.Thread(target=self._run, args=(key, lookup), name="lookup", daemon=True).start()
@@ -87,7 +85,6 @@ class NameResolver:
             del self._running[key]
 
 
-# Resolver that the whole process shares.
 RESOLVER = NameResolver()
 
 
@@ -98,10 +95,10 @@ PLATFORM_REMEDY = (
     "The platform's operator can allow this connection with ADMIT_OUTBOUND_NETWORKS"
     " (docs/reference/outbound-connections.md)."
 )
-# The last 32 bits of such an address are an IPv4 address (RFC 6052 2.1).
+# The last 32 bits of an address in this network are an IPv4 address (RFC 6052 2.1).
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-# Networks that contain no servers of tenants. For an IPv6 address that contains an IPv4 address, the IPv4 address is
-# checked.
+# Networks that contain no servers of tenants. If an IPv6 address contains an IPv4 address, Admit checks the IPv4
+# address.
 _FORBIDDEN_TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a loopback address", ("127.0.0.0/8", "::1")),
     ("a link-local address", ("169.254.0.0/16", "fe80::/10")),
@@ -130,7 +127,7 @@ _FORBIDDEN_NETWORKS = [(what, ipaddress.ip_network(text)) for what, texts in _FO
 
 
 class AddressRefused(Exception):
-    """All addresses of the host are refused. The message has each address, the reason and the remedy."""
+    """All addresses of the host are refused. The message has all addresses, the reasons and the remedy."""
 
 
 class Destination(NamedTuple):
@@ -157,15 +154,15 @@ class OutboundReach:
 
     allowed: tuple[Network, ...] = ()
     refused: tuple[Network, ...] = ()
-    # Restriction by the tenant, and its remedy. The text form does not include them.
+    # Networks to which the tenant restricts connections, and the remedy for other addresses. `str` omits both.
     only: tuple[Network, ...] = ()
     only_remedy: str = ""
-    # Owner of the hosts. The concurrent lookups of one owner are limited.
+    # Id of the tenant that configured the hosts. The concurrent lookups of one tenant are limited.
     owner: str = ""
 
     @classmethod
     def parse(cls, text: str) -> "OutboundReach":
-        """Parse text such as "10.1.0.0/16 !10.1.9.0/24". A `!` refuses a network. Raises ValueError."""
+        """Parse text such as "10.1.0.0/16 !10.1.9.0/24". A `!` before a network refuses it. Raises ValueError."""
         words = text.split()
         return cls(
             tuple(ipaddress.ip_network(word) for word in words if not word.startswith("!")),
@@ -192,8 +189,7 @@ class OutboundReach:
         return ""
 
     def _remedy(self, text: str) -> str:
-        """Return the remedy for a refused address. The remedy depends on whether the platform or the tenant refuses the
-        address."""
+        """Return the remedy for an address that the platform or the tenant refuses."""
         return PLATFORM_REMEDY if self._what(_embedded_ipv4(ipaddress.ip_address(text))) else self.only_remedy
 
     def _what(self, address: Address) -> str:
@@ -230,9 +226,8 @@ class OutboundReach:
     async def places(self, host: str, port: int) -> list[Destination]:
         """Resolve a host and return its permitted addresses.
 
-        Connect to the returned addresses: a second lookup could give other addresses.
-
-        Raises AddressRefused if all addresses are refused. Raises OSError if the host has no address.
+        Connect to the returned addresses: a second lookup could give other addresses. Raises AddressRefused if all
+        addresses are refused. Raises OSError if the host has no address.
         """
         found = await RESOLVER.look_up(host, port, owner=self.owner)
         refusal = self.refusal([str(address[0]) for *_, address in found])

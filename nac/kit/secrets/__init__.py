@@ -1,4 +1,4 @@
-"""Encryption of stored secrets with a key outside the database. Of external libraries, imports only `cryptography`."""
+"""Encryption of stored secrets with a key outside the database. The only external library is `cryptography`."""
 
 from nac.kit.secrets.keys import (
     KeyEncryptionKey,

@@ -94,7 +94,7 @@ class MasterKeyFile(RawKey):
 
     @classmethod
     def create(cls, path: Path) -> Self:
-        """Create a file with a random key. Never overwrites a file: all values sealed with its key would be lost."""
+        """Create a file with a random key. Raises KeyFileRefused if the file exists, so that its key is not lost."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)

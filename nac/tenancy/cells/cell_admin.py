@@ -1,4 +1,4 @@
-"""Administration of cells by the platform's operator. Needs PlatformScope."""
+"""Administration of cells by the platform's operator. All functions need PlatformScope."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

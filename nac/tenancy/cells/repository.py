@@ -14,8 +14,8 @@ def lock_free_slot(
 ) -> Slot | None:
     """Lock a free slot (port pair of a cell) in the active cell with the most free slots.
 
-    Concurrent callers get different slots (port pairs of cells). `label` and `cell_id` limit the choice to matching
-    cells. A cell whose agent has not reported since `seen_since` comes last.
+    Concurrent callers get different slots. `label` and `cell_id` limit the choice to matching cells. A cell whose agent
+    has not reported since `seen_since` comes last.
     """
     other = aliased(Slot)
     free_slots = (
@@ -48,10 +48,7 @@ def get_slot_of_tenant(session: Session, tenant_id: TenantId) -> Slot | None:
 
 
 def list_slots_held_for(session: Session, tenant_id: TenantId) -> Sequence[Slot]:
-    """Return the tenant's slot (port pair in its cell).
-
-    During a move, also returns the tenant's slot (port pair) in the second cell.
-    """
+    """Return the tenant's slot (port pair of a cell). During a move, also returns the slot in the other cell."""
     return session.scalars(select(Slot).where(or_(Slot.tenant_id == tenant_id, Slot.reserved_for == tenant_id))).all()
 
 

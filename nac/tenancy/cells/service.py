@@ -27,19 +27,21 @@ from nac.tenancy.cells import repository
 # Scope of an agent without a registered cell. This scope has no rows, because ids start at 1.
 UNREGISTERED_CELL = CellId(0)
 
-# 190 random bits. Only letters and digits: users can paste it into switches, and radiusd needs no quotes for it.
+# A secret has 190 random bits. It contains only letters and digits, so that users can paste it into switches, and
+# radiusd needs no quotes.
 _SECRET_ALPHABET = string.ascii_letters + string.digits
 _SECRET_LENGTH = 32
 _POLL_SECONDS = 0.05
-# Time after which a waiting caller notifies the cell. A cell that received a notification has applied the change by
-# then.
+# Time after which a waiting caller notifies the cells. A cell that was notified of the change has usually applied the
+# change earlier.
 _NOTIFY_AFTER_SECONDS = 0.3
-# After this time, poll less often. Very many callers can wait for a cell that is down.
+# After this time, callers poll less often, because very many callers can wait for a cell that is down.
 _LATE_SECONDS, _LATE_POLL_SECONDS = 1.0, 0.25
 # A cell without a report for this time is silent. Must equal the time in SQL function register_cell. An agent reports
 # every 5 s.
 SILENT_SECONDS = 60
-# Advisory lock, used with the id of a cell. The agent holds it shared while it writes records of tenants.
+# First key of an advisory lock. The second key is the id of a cell. The agent of the cell holds a shared lock while the
+# agent stores journal records in PostgreSQL.
 SHIPPING_LOCK = 0x41444D
 
 
@@ -67,8 +69,8 @@ def report_cell(
 ) -> None:
     """Store a report of the cell's agent on `host`. Needs database role admit_cell.
 
-    All journal records from before `shipped_until` are in the database. If the agent does not know the time,
-    `shipped_until` is None. Raises CellTaken if an agent on another host now serves the cell.
+    The database has all journal records from before `shipped_until`; None if the agent does not know this time. Raises
+    CellTaken if an agent on another host now serves the cell.
     """
     reported = session.execute(
         update(Cell)
@@ -119,8 +121,7 @@ def upload_dictionary(session: Session, *, cell_id: CellId, content: bytes, serv
 
 
 def load_dictionary(session: Session, *, tenant_id: TenantId) -> bytes | None:
-    """Return the attribute dictionaries of the tenant's cell (JSON). None if the cell has not uploaded any
-    dictionaries."""
+    """Return the attribute dictionaries of the tenant's cell (JSON), or None if the cell has not uploaded any."""
     content = session.scalar(
         select(Dictionary.content)
         .join(Cell, Cell.dictionary_sha256 == Dictionary.sha256)
@@ -135,10 +136,10 @@ def generate_secret() -> str:
 
 
 def ensure_slots(session: Session, *, cell_id: CellId, count: int, first_port: int, seal: Seal) -> None:
-    """Create the slots (port pairs) 0 to `count` - 1 of a cell; the ports begin with `first_port`.
+    """Create the slots (port pairs) 0 to `count` - 1 of a cell. `first_port` is the first port of slot 0.
 
-    Retire the slots (port pairs) from number `count` on. Needs database role admit_cell. Raises Conflict if a slot
-    (port pair) with number `count` or higher has a tenant.
+    Retires slots with number `count` or higher. Raises Conflict if such a slot has a tenant. Needs database role
+    admit_cell.
     """
     slots = {slot.number: slot for slot in repository.list_slots_of_cell(session, cell_id)}
     for number in range(count):
@@ -163,8 +164,8 @@ def ensure_slots(session: Session, *, cell_id: CellId, count: int, first_port: i
 def renew_retired_slots(session: Session, *, cell_id: CellId, count: int, seal: Seal) -> list[SlotNumber]:
     """Generate new RADIUS secrets for retired slots (port pairs) with numbers below `count`.
 
-    Needs database role admit_cell. Call this function before radiusd starts with the new secrets. The slots (port
-    pairs) stay retired until `mark_slots_free`, because radiusd does not use the new secrets yet.
+    Call this function before radiusd starts with the new secrets, and `mark_slots_free` afterwards. Needs database role
+    admit_cell.
     """
     retired = [
         slot
@@ -191,8 +192,7 @@ def mark_slots_free(session: Session, *, cell_id: CellId, numbers: Collection[Sl
 def mark_slots_ready(session: Session, *, cell_id: CellId, sealed: Collection[bytes]) -> None:
     """Mark reserved slots (port pairs) as ready after radiusd started with their secrets.
 
-    Needs database role admit_cell. `sealed` has the encrypted RADIUS secret of each slot; the secret identifies the
-    slot.
+    `sealed` are the encrypted RADIUS secrets of these slots. Needs database role admit_cell.
     """
     session.execute(
         update(Slot)
@@ -204,7 +204,7 @@ def mark_slots_ready(session: Session, *, cell_id: CellId, sealed: Collection[by
 def mark_slot_not_ready(session: Session, *, tenant_id: TenantId) -> None:
     """Mark a slot (port pair) that is reserved for the tenant as not ready.
 
-    A move of the tenant then waits until radiusd has a new configuration.
+    A move of the tenant then waits until radiusd of the new cell has started with a new configuration.
     """
     session.execute(
         update(Slot).where(Slot.reserved_for == tenant_id, Slot.status == "ready").values(status="reserved")
@@ -232,7 +232,7 @@ def _renew_secret(slot: Slot, seal: Seal) -> None:
 
 
 def slot_secret_context(slot: Slot) -> str:
-    """Return the encryption context for the RADIUS secret of the slot (port pair)."""
+    """Return the context for encrypting the RADIUS secret of the slot (port pair)."""
     return f"slot:{slot.id}"
 
 

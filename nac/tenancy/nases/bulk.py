@@ -1,4 +1,4 @@
-"""Bulk import of NASes. The import compares all rows with the stored NASes, and then stores all rows or no rows."""
+"""Bulk import of NASes. The import compares all rows with the stored NASes. It then stores all rows or no rows."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -55,30 +55,28 @@ class NasBulkPlan:
     mistakes: list[RowMistake]
     planned: list[PlannedRow]
     fresh: list[Nas]
-    # Each stored NAS, a NAS with its new values, and its new SECRETS by field.
+    # For each changed NAS: the stored NAS, a NAS with the new values, and the new secrets by field.
     changed: list[tuple[Nas, Nas, dict[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
 class _ExistingNases:
-    """Stored NASes and sites of the tenant."""
-
     by_key: Mapping[tuple[str, str], Nas]
     sites: Mapping[str, UUID]
     default_site: UUID
     # Number of NASes by name.
     names: Counter[str]
-    # Function that returns the NAS names in policies.
+    # Function that returns the names of NASes to which policies refer.
     named: Callable[[], frozenset[str]]
 
 
 def plan_nases(
     session: Session, *, tenant_id: TenantId, lines: Iterable[InputLine], options: NasBulkOptions, seal: Seal
 ) -> NasBulkPlan:
-    """Plan the import.
+    """Plan the import. Locks all NASes until the transaction ends.
 
-    If a stored NAS has the identifier or address of a row, the row updates this NAS. Every other row creates a NAS.
-    Locks all NASes until the transaction ends.
+    If a stored NAS has the identifier or address of a row, `options` decide whether the row updates this NAS. Every
+    other row creates a NAS.
     """
     reader = RowReader()
     made = NasBulkPlan(reader.mistakes, [], [], [])
@@ -189,7 +187,7 @@ def _plan_row(
 
 
 def _require_not_in_policies(name: str, there: _ExistingNases) -> None:
-    """Raise InvalidInput if a policy refers to this name and no other NAS has it."""
+    """Raise InvalidInput if a policy refers to this name and no other NAS has this name."""
     there.names[name] -= 1
     if not there.names[name] and name in there.named():
         raise InvalidInput(
@@ -206,7 +204,7 @@ def store_nases(
     seal: Seal,
     tell: ProgressCallback = ignore_progress,
 ) -> None:
-    """Store the plan, with an audit entry for each row. `tell` receives the number of stored rows."""
+    """Store the plan, with an audit entry for each row. Reports the number of finished rows with `tell`."""
     tell_stored, tell_noted = split_progress(tell, len(plan.fresh) + len(plan.changed))
     for start in range(0, len(plan.fresh), _BATCH_ROWS):
         part = plan.fresh[start : start + _BATCH_ROWS]
@@ -219,7 +217,7 @@ def store_nases(
         for name in (*_PLAIN_FIELDS, "site_id"):
             if name != "mab_password":
                 setattr(nas, name, getattr(wanted, name))
-        # Encrypt the secrets again: their context is the id of the stored NAS.
+        # Encrypt the secrets again, because their encryption context is the id of the stored NAS.
         mab.set_mab_password(nas, form=wanted.mab_password, text=secrets.get("mab_password_text"), seal=seal)
         if "secret" in secrets:
             nas.secret_sealed = service.seal_secret(nas, secrets["secret"], seal)

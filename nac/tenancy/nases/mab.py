@@ -7,7 +7,7 @@ from nac.kit.errors import InvalidInput
 from nac.kit.sealing import Seal
 from nac.models import Nas
 
-# The NAS sends the MAC address, a fixed text, the RADIUS secret, or no password.
+# The NAS sends as password: the MAC address, a fixed text, the RADIUS secret, or an empty text.
 MabPassword = Literal["mac", "fixed", "secret", "empty"]
 MAB_PASSWORD_FORMS: tuple[str, ...] = get_args(MabPassword)
 # Maximum length of a User-Password (RFC 2865 5.2).

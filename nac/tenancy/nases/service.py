@@ -98,13 +98,11 @@ class NasNotFound(NotFound):
 
 
 class NasOptions(TypedDict, total=False):
-    """Optional settings of a NAS."""
-
     identifier: str | None
     address: str | None
     vendor: str
-    # Secret of this NAS instead of the tenant's secret. `secret` requires `address`.
-    # require_message_authenticator=False requires `address`, too.
+    # Secret of this NAS instead of the tenant's secret. A NAS needs an `address` if `secret` is set, or if
+    # `require_message_authenticator` is false.
     secret: str | None
     require_message_authenticator: bool
     # The NAS is behind NAT. Disconnect-Requests and CoA-Requests (RFC 5176) cannot reach it.
@@ -114,7 +112,7 @@ class NasOptions(TypedDict, total=False):
     # Form of the MAB password (nac.tenancy.nases.mab), and the text of a fixed password.
     mab_password: str
     mab_password_text: str | None
-    # User-Name is the MAC address of the device, if a request has neither Calling-Station-Id nor Service-Type.
+    # Read the device's MAC address from User-Name if a request has neither Calling-Station-Id nor Service-Type.
     mab_by_name: bool
 
 
@@ -128,7 +126,10 @@ def create_nas(
     seal: Seal,
     **told: Unpack[NasOptions],
 ) -> Nas:
-    """Create a NAS. Raises InvalidInput or SeveralMistakes. Raises AlreadyExists if identifier or address is in use."""
+    """Create a NAS. Raises InvalidInput or SeveralMistakes.
+
+    Raises AlreadyExists if another NAS has the identifier or the address.
+    """
     require_not_reserved("nas", name)
     nas = build_nas(tenant_id=tenant_id, site_id=site_id, name=name, seal=seal, **told)
     _require_unused(session, nas)
@@ -148,7 +149,10 @@ def build_nas(
     kept_mab_password: bytes | None = None,
     **told: Unpack[NasOptions],
 ) -> Nas:
-    """Return a NAS with checked settings, without storing it. Raises InvalidInput or SeveralMistakes."""
+    """Return a NAS with checked settings, without storing it. Raises InvalidInput or SeveralMistakes.
+
+    `kept_secret` and `kept_mab_password` are the encrypted secrets of a stored NAS that the new NAS keeps.
+    """
     secret = told.get("secret")
     nas = Nas(
         id=uuid4(),
@@ -377,7 +381,7 @@ def _require_vendor(vendor: str) -> str:
 
 
 def secret_context(nas: Nas) -> str:
-    """Return the encryption context of the NAS's own secret."""
+    """Return the context for encrypting the NAS's own secret."""
     return f"nas:{nas.id}"
 
 
@@ -398,7 +402,7 @@ def _require_consistent(nas: Nas) -> None:
         )
     if nas.address is None and not nas.require_message_authenticator:
         raise InvalidInput(
-            "The Message-Authenticator exception needs an address.",
+            "A NAS that may omit Message-Authenticator needs an address.",
             place="require_message_authenticator",
             remedy="Set the address of the NAS.",
         )

@@ -1,8 +1,8 @@
 """Message-Authenticator in the requests of exempt NASes.
 
-An exempt NAS may omit Message-Authenticator. This module shows whether such a NAS sends the attribute nevertheless.
+An exempt NAS may omit Message-Authenticator. This module reports whether such a NAS sends the attribute nevertheless.
 
-Only requests without EAP count, because requests with EAP always contain Message-Authenticator (RFC 3579 3.2).
+It ignores requests with EAP, because these requests always contain Message-Authenticator (RFC 3579 3.2).
 """
 
 from collections.abc import Iterable, Mapping
@@ -57,7 +57,7 @@ def is_safe_to_enforce() -> ColumnElement[bool]:
 def find_signing_histories(
     session: Session, *, tenant_id: TenantId, nases: Iterable[Nas]
 ) -> Mapping[UUID, SigningHistory]:
-    """Return histories by NAS id, for exempt NASes that sent requests. Sends no query if no NAS is exempt."""
+    """Return the histories of exempt NASes that sent requests, by NAS id. Sends no query if no NAS is exempt."""
     return _find(session, tenant_id, [nas.id for nas in nases if not nas.require_message_authenticator])
 
 
@@ -67,7 +67,7 @@ def get_signing_history(session: Session, nas: Nas) -> SigningHistory | None:
 
 
 def list_signing_notes(nas: Nas, signing: SigningHistory | None, *, now: datetime) -> list[str]:
-    """Return sentences that tell the user to end the exemption, or to exempt the NAS again."""
+    """Return advice to end the exemption of the NAS, or to exempt the NAS again."""
     if signing is None:
         return []
     if not nas.require_message_authenticator:

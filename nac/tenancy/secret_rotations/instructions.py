@@ -40,7 +40,7 @@ def advise_nas(nas: RotationNas) -> RotationAdvice:
 
 
 def list_steps(status: RotationStatus, state: str) -> list[str]:
-    """Return the steps for the user, in order."""
+    """Return the remaining steps of the rotation for the user, in order."""
     if state in ("finished", "cancelled"):
         return ["Nothing to do: radiusd accepts only one secret."]
     whose = f"NAS {status.nas.name}" if status.nas else "the tenant"
@@ -59,10 +59,10 @@ def list_steps(status: RotationStatus, state: str) -> list[str]:
     return [
         *waits,
         Advice(f"Get the next secret of {whose}.", NextStep("revealRadiusSecret", {**of, "next": "true"})),
-        "Change each NAS that the list of NASes marks `alone` at any time. Change the secrets for authentication,"
-        " accounting and dynamic authorization (CoA) together.",
-        "Change all NASes that are marked `together` and have the same address within minutes. Admit detects from"
-        " requests which NASes share an address.",
+        "See the mark of each NAS in the list of NASes. Change NASes that are marked `alone` at any time. On each NAS,"
+        " change the secrets for authentication, accounting and dynamic authorization (CoA) together.",
+        "If several NASes are marked `together` and have the same address, change all of them within minutes. Admit"
+        " detects from requests which NASes share an address.",
         "Change the NASes that are marked `watched` one by one, and check the next decision of each NAS in the log.",
         "NASes with RadSec need no change: TLS identifies them, and their secret is 'radsec' (RFC 6614).",
         Advice(

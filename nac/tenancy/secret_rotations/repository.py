@@ -67,7 +67,7 @@ def count_by_state(session: Session, rotation: SecretRotation) -> dict[str, int]
 
 
 def list_expired(session: Session, *, most: int) -> Sequence[tuple[TenantId, UUID]]:
-    """Return all rotations whose time window has ended, for all tenants. Needs database role admit_worker."""
+    """Return up to `most` rotations of any tenant whose time window has ended. Needs database role admit_worker."""
     return [(TenantId(row[0]), row[1]) for row in session.execute(_EXPIRED, {"most": most})]
 
 

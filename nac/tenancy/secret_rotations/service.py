@@ -53,7 +53,7 @@ class NasesLeftBehind(Conflict):
 @dataclass(frozen=True, slots=True)
 class RotationStatus:
     rotation: SecretRotation
-    # NAS with its own secret, or None for the tenant's secret.
+    # NAS whose own secret the rotation replaces; None if the rotation replaces the tenant's secret.
     nas: Nas | None
     # Number of NASes by state: unseen, old, new or back.
     counts: dict[str, int]
@@ -113,7 +113,7 @@ def start_rotation(
     )
     session.add(rotation)
     session.flush()
-    # During a move, the next step must wait until the new cell accepts both secrets.
+    # During a move of the tenant, the next step of the move must wait until the new cell accepts both secrets.
     cells.mark_slot_not_ready(session, tenant_id=tenant_id)
     after = {"of": found.name if found else "tenant", "ends_at": rotation.ends_at.isoformat(), "at_end": at_end}
     _audit(session, actor, tenant, "begin-rotation", after=after)
@@ -123,8 +123,10 @@ def start_rotation(
 def finish_rotation(
     session: Session, *, actor: str, tenant_id: TenantId, sealer: Sealer, nas: str = "", leave_behind: bool = False
 ) -> RotationStatus:
-    """Keep only the new secret. Raises NasesLeftBehind if a NAS still uses the old secret; `leave_behind` finishes
-    the rotation regardless."""
+    """Finish the rotation: radiusd then accepts only the new secret.
+
+    Raises NasesLeftBehind if a NAS still uses the old secret, unless `leave_behind` is true.
+    """
     tenant = _enter(session, tenant_id)
     rotation, found = _require_running(session, tenant_id, nas)
     if not leave_behind:
@@ -136,8 +138,10 @@ def finish_rotation(
 def cancel_rotation(
     session: Session, *, actor: str, tenant_id: TenantId, nas: str = "", leave_behind: bool = False
 ) -> RotationStatus:
-    """Keep only the old secret. Raises NasesLeftBehind if a NAS uses the new secret; `leave_behind` cancels the
-    rotation regardless."""
+    """Cancel the rotation: radiusd then accepts only the old secret.
+
+    Raises NasesLeftBehind if a NAS uses the new secret, unless `leave_behind` is true.
+    """
     tenant = _enter(session, tenant_id)
     rotation, found = _require_running(session, tenant_id, nas)
     if not leave_behind:
@@ -198,7 +202,8 @@ def finish_expired_rotation(
 ) -> None:
     """Finish a rotation whose time window has ended. The audit log shows how many NASes still use the old secret.
 
-    If the tenant is being deleted, extends the rotation instead, because nobody can change the tenant's NASes now.
+    If the tenant is being deleted, this function extends the rotation instead, because nobody can change the tenant's
+    NASes now.
     """
     tenant = _enter(session, tenant_id)
     rotation = repository.lock_rotation(session, tenant_id, rotation_id)
@@ -218,8 +223,8 @@ RotationStage = Literal["preparing", "open", "overdue", "finished", "cancelled"]
 def get_stage(rotation: SecretRotation, now: datetime) -> RotationStage:
     """Return the stage of a rotation.
 
-    `preparing`: radiusd does not accept the new secret yet. `overdue`: the time window has ended, and a user must
-    finish the rotation.
+    `preparing`: radiusd does not accept the new secret yet. `overdue`: the time window has ended, but the rotation is
+    still in progress.
     """
     if rotation.state == "finished":
         return "finished"
@@ -231,10 +236,7 @@ def get_stage(rotation: SecretRotation, now: datetime) -> RotationStage:
 
 
 def finish_expired(sealer: Sealer, *, engine: Engine | None = None) -> None:
-    """Finish all rotations whose time window has ended.
-
-    After the finish, only the new secrets work. Needs database role admit_worker.
-    """
+    """Finish rotations whose time window has ended. Needs database role admit_worker."""
     with session_scope(PlatformScope(), engine=engine) as session:
         over = repository.list_expired(session, most=_EXPIRY_BATCH_SIZE)
     for tenant_id, rotation_id in over:

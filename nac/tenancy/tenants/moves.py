@@ -1,10 +1,12 @@
-"""Move of a tenant to another cell, in states: prepared, switched, then finished or cancelled. Needs PlatformScope.
+"""Move of a tenant to another cell. The states of a move are: prepared, switched, then finished or cancelled.
 
 At any time, only one cell decides about a tenant's requests. The preparation reserves a slot (port pair) of the new
 cell, and configures the slot with the tenant's secret. The switch moves the tenant to the new slot in one transaction.
 The old cell then stops responding, so NASes that know the addresses of both cells use the new cell automatically. The
 old slot stays reserved until the move is finished, so that the tenant can return quickly. The old cell may still have
 journal records of the tenant. The new cell writes these records to PostgreSQL (SQL function `hand_over_record`).
+
+Functions need PlatformScope, unless their docstring names another scope.
 """
 
 from collections.abc import Mapping
@@ -76,7 +78,7 @@ class MoveStatus:
 
 
 def prepare_move(session: Session, *, actor: str, tenant_id: TenantId, cell: str, sealer: Sealer) -> MoveStatus:
-    """Reserve a free slot (port pair) in the cell, and give the slot the tenant's secret.
+    """Reserve a free slot (port pair) in the cell for the tenant, and copy the tenant's secret to the slot.
 
     The preparation does not affect NASes.
     """
@@ -120,10 +122,8 @@ def switch_move(
 ) -> MoveStatus:
     """Switch the tenant to the new cell.
 
-    After the switch, the new cell decides about requests, and the old cell stops responding.
-
-    Raises NotReadyYet. Raises CellSilent if the agent of the old cell does not report; `although_silent` switches the
-    tenant regardless.
+    After the switch, the new cell decides about requests, and the old cell stops responding. Raises NotReadyYet. Raises
+    CellSilent if the agent of the old cell does not report, unless `although_silent` is true.
     """
     tenant = _enter_tenant(session, tenant_id)
     move = _require_open_move(session, tenant_id, "prepared")
@@ -150,9 +150,9 @@ def switch_move(
 
 
 def finish_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveStatus:
-    """Finish the move, and free the old slot (port pair) for other tenants.
+    """Finish the move, and release the old slot (port pair) for other tenants.
 
-    After the finish, only another move can return the tenant to the old cell.
+    After this call, only a new move can return the tenant to the old cell.
     """
     tenant = _enter_tenant(session, tenant_id)
     move = _require_open_move(session, tenant_id, "switched")
@@ -255,10 +255,10 @@ def _open_secret(sealer: Sealer, slot: Slot) -> bytes:
 
 
 def _hand_over(session: Session, tenant_id: TenantId, giver: Slot, taker: Slot) -> None:
-    """Assign the tenant to the slot (port pair) `taker`, after both cells have written the tenant's records.
+    """Move the tenant from the slot (port pair) `giver` to the slot `taker`.
 
-    So only one cell at a time writes a session. Quarantined records move with the tenant (SQL function
-    `take_records_along`).
+    Waits until both cells finish their current writes of records. So only one cell at a time writes a session.
+    Quarantined records move with the tenant (SQL function `take_records_along`).
     """
     for cell_id in sorted((giver.cell_id, taker.cell_id)):
         session.execute(select(func.pg_advisory_xact_lock(cells.SHIPPING_LOCK, cell_id)))
@@ -266,7 +266,7 @@ def _hand_over(session: Session, tenant_id: TenantId, giver: Slot, taker: Slot) 
     session.flush()
     taker.tenant_id, taker.reserved_for, taker.status = tenant_id, None, "assigned"
     session.flush()
-    # The slot keeps the tenant's secret, so that a cancelled move can return to it.
+    # The slot `giver` keeps the tenant's secret, so that the tenant can return if the move is cancelled.
     giver.reserved_for, giver.status = tenant_id, "ready"
     session.flush()
 

@@ -1,7 +1,8 @@
-"""Realms and NetBIOS domains that Admit removes from user names.
+"""Queries for tenants, and checks of realms.
 
-`CORP\\anna` and `anna@corp.example` become `anna`. Admit removes only realms in the tenant's list. Admit keeps any
-other realm in the user name, and then finds no user with this name.
+Realms are the domains that Admit removes from user names: `CORP\\anna` and `anna@corp.example` become `anna`. Admit
+removes only realms in the tenant's list. Admit keeps any other realm in the user name, and then finds no user with this
+name.
 """
 
 import re

@@ -1,5 +1,4 @@
-"""Tenants. Creation and purging need PlatformScope. All functions except creation and purging work in any scope
-that can read the tenant."""
+"""Tenants. `create_tenant` needs PlatformScope. All other functions work in any scope that can read the tenant."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -27,18 +26,19 @@ from nac.tenancy.tenants import repository
 from nac.tenancy.tenants.repository import ORDERS as ORDERS
 from nac.tenancy.tenants.repository import parse_realms
 
-# Limit of days to replay, because the publication of a policy waits for the replay.
+# Maximum number of days to replay. This number is limited, because the publication of a policy waits for the replay.
 MAX_REPLAY_DAYS = 90
-# Bounds of the Session-Timeout. Lower values cause constant reauthentication, higher values never end a session.
+# Bounds of the Session-Timeout in seconds. Lower values cause constant reauthentication. Higher values end sessions too
+# late.
 NAT_SESSION_SECONDS = (60, 86_400)
-# Bounds of missed reports. One late report must not end a session. An ended session can resume within the same time
-# (radius/agent/sessions/merge.py).
+# Bounds of the number of missed accounting reports after which a session counts as ended. One late report must not end
+# a session.
 SILENT_REPORTS = (2, 100)
 SILENT_DAYS = (1, 60)
 FAILURE_LIMIT = (1, 1_000_000)
 FAILURE_WINDOW_SECONDS = (1, 3_600)
-# Minimum time until a secret rotation ends after a tenant was restored. While it was deleted, nobody could change
-# NASes.
+# Minimum time from the restoration of a tenant to the end of its secret rotations. Before the restoration, nobody could
+# change the tenant's NASes.
 RESTORED_ROTATION = timedelta(days=1)
 
 audit_change = tenant_recorder("tenant")
@@ -55,10 +55,8 @@ class SuspendedFromAbove(Forbidden):
 def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, name: str = "", label: str = "") -> Tenant:
     """Create a tenant with a first site and a slot (port pair of a cell).
 
-    The site denies all requests until it has a policy.
-
-    After the call, the database session is in the tenant's scope. `provision_tenant` calls this function, and then
-    creates the certificate authorities.
+    The site denies all requests until it has a policy. After the call, the database session is in the tenant's scope.
+    `provision_tenant` calls this function, and then creates the certificate authorities.
     """
     require_slug(slug)
     msps.require_active(session, msp_id=msp_id)
@@ -80,10 +78,8 @@ def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, nam
 def _already_exists_error(session: Session, there: Tenant, msp_id: MspId) -> AlreadyExists:
     """Return the error that a tenant with this slug already exists.
 
-    If the caller's MSP owns the tenant, the error contains the tenant's state. Callers from other MSPs get only the
-    message that the slug exists.
-
-    The MSP may have created the tenant by an earlier request, whose response was lost.
+    If the tenant belongs to the caller's MSP, the error contains the tenant's state, because the caller may have lost
+    the response to an earlier request. For other callers, the error says only that the slug exists.
     """
     if there.msp_id != msp_id:
         return AlreadyExists(f"Tenant {there.slug!r} already exists.", place="slug", remedy="Choose another slug.")
@@ -185,9 +181,8 @@ def delete_tenant(
 ) -> Tenant:
     """Reject all requests of the tenant immediately.
 
-    The worker purges the tenant's data (`purge_tenant`) after `purge_at`.
-
-    If the tenant is already being deleted, the call has no effect. With `is_new`, the call then raises Conflict.
+    The worker purges the tenant's data (`purge_tenant`) after `purge_at`. If the tenant is already being deleted, the
+    call has no effect. With `is_new`, the call raises Conflict instead.
     """
     allowed: tuple[TenantStatus, ...] = ("active", "suspended")
     return _update_status(
@@ -241,7 +236,7 @@ def _update_status(
 
 
 def _enter_tenant(session: Session, tenant_id: TenantId) -> None:
-    # A session in the tenant's own scope raises ScopeViolation and needs no access to another tenant.
+    # `enter_tenant` raises ScopeViolation for a session in the tenant's own scope, which already has access.
     with suppress(ScopeViolation):
         enter_tenant(session, tenant_id)
 
@@ -265,7 +260,7 @@ def update_failure_limits(
     password_limit: int | None = None,
     password_window_seconds: int | None = None,
 ) -> Tenant:
-    """Set the limits of failures for each device, and of wrong passwords for each user name.
+    """Limit the failed logins of each device and the wrong passwords of each user name within a number of seconds.
 
     Above a limit, cells reject requests without processing them. An argument of None leaves the stored value unchanged.
     """
@@ -298,7 +293,7 @@ def require_replay_days(days: int | None) -> None:
 
 
 def update_renewal(session: Session, *, actor: str, tenant_id: TenantId, keeps_key: bool) -> Tenant:
-    """Set whether a renewed certificate may keep its key."""
+    """Set whether a renewed certificate may have the key of the previous certificate."""
     return _update_columns(session, actor, tenant_id, renewal_keeps_key=keeps_key)
 
 
@@ -348,7 +343,7 @@ def require_nat_session(seconds: int) -> None:
 def update_silence(
     session: Session, *, actor: str, tenant_id: TenantId, reports: int | None = None, days: int | None = None
 ) -> Tenant:
-    """Set when a session counts as ended: after so many missed reports, or after so many days without a report.
+    """Set when a session counts as ended: after `reports` missed reports, or after `days` days without a report.
 
     An argument of None leaves the stored value unchanged.
     """
@@ -420,10 +415,10 @@ def list_visible(
     statuses: Collection[TenantStatus] = (),
     has_two_factors: bool = True,
 ) -> Sequence[Tenant]:
-    """List tenants within `reach`, of all MSPs. Needs PlatformScope or the scope of the caller's owner.
+    """List tenants of all MSPs within `reach`. Needs PlatformScope, or the scope of an MSP or tenant.
 
-    Without `has_two_factors`, the list excludes tenants that require two factors. `msp` is a slug or id. `text` is a
-    part of the tenant's slug or name.
+    If `has_two_factors` is false, the list excludes tenants that require two factors. `msp` is the slug or id of an
+    MSP. `text` is a part of the tenant's slug or name.
     """
     place = find_msp(session, msp) if msp else None
     if msp and place is None:
