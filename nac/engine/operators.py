@@ -1,8 +1,8 @@
-"""Operators: their attribute kinds, values and matchers.
+"""Operators of comparisons: the kinds of attributes to which an operator applies, its values and its matcher.
 
 A comparison with a missing attribute is false. If the request has several values, one matching value is enough.
 
-Matching of DNS domains by label: "evilcorp.example" is not in "corp.example".
+DNS domains match by whole labels: "evilcorp.example" is not in "corp.example".
 """
 
 import re

@@ -3,7 +3,7 @@
 A policy applies pinned denies, then rules (the first match wins), then its fallback or the site's own fallback.
 Without a fallback, the policy denies the request.
 
-Decides requests. A pure function of policy and request: no I/O, no clock, deny by default.
+`decide` uses only the policy and the request. It does no I/O and reads no clock.
 """
 
 import re
@@ -98,7 +98,7 @@ class Policy:
         return frozenset({"nas.vendor"}).union(*(rule.reads for rule in self.rules))
 
     def refusals(self, nas: Attributes) -> Iterator[tuple[str, str]]:
-        """Yield results that a NAS does not support: the path in the document, and the reason.
+        """Yield (path in the document, reason) for each result that a NAS does not support.
 
         `nas` has the attributes of the NAS: `nas.name`, `nas.vendor`, `site.name`. For a policy that `without_trace`
         returned, this method yields nothing, because that policy has no rules.
@@ -277,7 +277,7 @@ class _RuleParser:
                 self._report.add(place, f"unknown RADIUS attribute {name!r}")
 
 
-# The decision about a request with values of a wrong type, such as a number instead of a tuple.
+# Decision about a request whose values have a wrong type, such as a number instead of a tuple.
 _MALFORMED_DECISION = Decision()
 
 

@@ -14,7 +14,7 @@ class VendorFormat:
     name: str
     type_bytes: int = 1
     length_bytes: int = 1
-    # Whether one more octet marks values that continue in the next attribute (WiMAX).
+    # Whether an additional octet marks values that continue in the next attribute (WiMAX).
     continuation: bool = False
 
     def header_bytes(self) -> int:
@@ -44,8 +44,10 @@ class DictionaryAttribute:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """All attributes in a radiusd's dictionaries by name in lower case (radiusd ignores case), with named values and
-    vendors."""
+    """All attributes in radiusd's dictionaries, by name in lower case (radiusd ignores case).
+
+    Also contains the named values of the attributes, and the vendors.
+    """
 
     attributes: Mapping[str, DictionaryAttribute]
     vendors: Mapping[int, VendorFormat]

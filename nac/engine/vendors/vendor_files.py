@@ -184,7 +184,7 @@ class _VendorFileReader:
 
 
 def _placeholders(template: str) -> set[str]:
-    """Return names in braces, including conversion and format. Raises ValueError."""
+    """Return the names of placeholders, including conversion and format. Raises ValueError."""
     return {
         name + (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
         for _, name, form, conversion in Formatter().parse(template)

@@ -64,7 +64,7 @@ def create_requests(
         raise InvalidInput(
             "A session is required.",
             place="session",
-            remedy="Set the id of the session, a MAC address, a user or a NAS.",
+            remedy="Set at least one of these: session id, MAC address, user, NAS.",
         )
     if (kind == "change") != bool(attributes):
         raise InvalidInput(
