@@ -236,7 +236,7 @@ def _dangling_references(
             missing |= {(kind, name) for name in names - known}
     if missing and any(reference.any_case for reference in found):
         missing -= _known_in_other_case(session, tenant_id, found, missing)
-    # An unknown group may be a group of the tenant's directory. Admit learns the groups of a directory only from logins.
+    # An unknown group may be a group of the tenant's directory. Admit learns a directory's groups only from logins.
     if any(kind == "user-group" for kind, _ in missing) and repository.has_identity_sources(session, tenant_id):
         missing = {(kind, name) for kind, name in missing if kind != "user-group"}
     return [
