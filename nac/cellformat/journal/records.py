@@ -52,7 +52,7 @@ class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
     pairs: Pairs
     # Attributes from other sources (endpoint, certificate, site ...): {name: [values]}.
     facts: dict[str, Values]
-    # Time that the module needed for both callbacks, in microseconds.
+    # Time that the module needed in `authorize` and `post_auth`, in microseconds.
     module_microseconds: int
     # Number of earlier rejects with the same cause that the failure limiter did not log.
     suppressed: int = 0
@@ -60,8 +60,8 @@ class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
     verdict: str = ""
     # What was in monitor mode, so that the verdict was not enforced: rule | site | "" (neither).
     monitored: str = ""
-    # Id of the external authority that issued the client certificate, and the certificate in DER. Set at the first
-    # login and then once a day.
+    # Id of the external authority that signed the client certificate, and the certificate in DER. Set at the first
+    # login with the certificate, and then once a day.
     external_authority: str = ""
     external_certificate: bytes = b""
     # Pool addresses in the Access-Accept: (pool id, number of the address in the pool, number of the grant).

@@ -250,7 +250,7 @@ class PoolRecord(Record, frozen=True, array_like=True):
     when_empty: str
     # Name of the claims file (nac.pools.claims); "" if it does not exist yet.
     claims: str
-    # Time of the last change of the stock.
+    # Time of the last change of the pool's stock in epoch microseconds.
     stocked_at: int
 
 
