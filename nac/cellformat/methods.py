@@ -20,7 +20,7 @@ _METHOD_FAMILIES = {"eap-ttls": ("eap-ttls-pap", "eap-ttls-mschapv2")}
 
 
 class MethodOffer(NamedTuple):
-    """Authentication methods and TLS versions that a tenant offers. None leaves a setting unchanged."""
+    """Authentication methods and TLS versions that a tenant offers. None means that a setting does not change."""
 
     methods: tuple[str, ...] | None
     tls_versions: tuple[str, ...] | None

@@ -28,7 +28,8 @@ USER_METHODS = frozenset(("pap", "chap", "mschapv2", *_TUNNELLED_METHODS))
 # The methods "eap-ttls" and "peap" mean that the inner method is unknown. No tenant offers these two methods.
 TLS_METHODS = frozenset(("eap-tls", "eap-ttls", "peap", *_TUNNELLED_METHODS))
 TLS_VERSIONS = ("1.2", "1.3")
-# Prefix of certificate profiles for logins. The key usage is not enough, because RadSec clients have the same usage.
+# Prefix of certificate profiles for logins. A check of the key usage is not enough, because certificates of RadSec
+# clients have the same usage.
 _CLIENT_PROFILES = "eap-client-"
 
 # `expired`: the approval of the endpoint has ended. `unapproved`: a discovered, ignored or unknown device.

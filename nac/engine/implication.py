@@ -103,7 +103,7 @@ def excludes(one: ComparisonTerm, other: ComparisonTerm) -> bool:
 
 
 def _is_represented_by_values(texts: ComparisonTerm, other: ComparisonTerm) -> bool:
-    """Return whether upper or lower case in the texts that `texts` matches makes no difference to `other`."""
+    """Return whether `other` gives the same result for each spelling (upper or lower case) of a text in `texts`."""
     how, other_folded, _ = other.shape
     if not texts.comparison.folded or how in ("exists", "in_domain"):
         return True

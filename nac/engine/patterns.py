@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable
 
-# Import re2 when this module loads. A later first import deadlocks on the GIL in a thread of radiusd that has called
-# another instance of rlm_python3.
+# Import re2 when this module loads. If a thread of radiusd has called another instance of rlm_python3 and then imports
+# re2 for the first time, the thread deadlocks on the GIL.
 import re2  # house: allow engine-imports -- the standard library's regular expressions are not safe (docs/adr/0007)
 
 MAX_PATTERN_LENGTH = 500

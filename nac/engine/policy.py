@@ -142,9 +142,9 @@ def compile_policy(
 
     `fallback` is the document of the site's own fallback; None means that the policy's own fallback applies. With
     `replies`, the function checks `radius.*` conditions and the replies for every vendor against radiusd's
-    dictionaries. `time_zone` is the IANA name of the zone for time conditions. `monitor`: the site is in monitor
-    mode. `refuse_unreachable` rejects rules that can never match. Use `refuse_unreachable` only for new versions,
-    because published versions must keep working.
+    dictionaries. `time_zone` is the IANA name of the zone for time conditions. `monitor` means that the site is in
+    monitor mode. `refuse_unreachable` rejects rules that can never match. Set `refuse_unreachable` only for new
+    versions, because published versions must keep working.
 
     Raises PolicyErrors with every mistake, and no other error.
     """

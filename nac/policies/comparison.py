@@ -1,4 +1,4 @@
-"""Compares a draft's decisions about recorded requests with the recorded or the published policy's decisions."""
+"""Compares a draft's decisions about recorded requests with the recorded decisions or those of the published policy."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -174,8 +174,8 @@ class ReplayComparison:
     def unrecorded(self) -> tuple[UnrecordedAttribute, ...]:
         """Return attributes that the draft uses and that are missing in the log.
 
-        The log always has all RADIUS attributes. Other attributes are in the log only since the cell began to compute
-        them.
+        The log always has all RADIUS attributes. The log has any other attribute only from the time when the cell began
+        to compute the attribute.
         """
         drafts = [decider.draft for decider in self._deciders.values()]
         if not drafts or self._first == 2**63:

@@ -16,7 +16,7 @@ from nac.kit.ids import TenantId
 from nac.models import Policy, PolicyHits, Tenant
 from nac.policies.service import PolicyVersionNotFound, find_policy, require_version
 
-# Admit deletes older rows. For each published rule, Admit keeps the row of the last day with a hit.
+# Admit deletes older rows. For each rule of a published version, Admit keeps the row of the last day with a hit.
 RETENTION_DAYS = 92
 _WINDOW_DAYS = (1, 7, 30)
 

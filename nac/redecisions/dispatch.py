@@ -139,7 +139,7 @@ def _compute_allowance(
 def _choose_items(session: Session, run: Redecision, waiting: Counter[str], room: int) -> Sequence[RedecisionItem]:
     """Return up to `room` items whose NASes can take more requests.
 
-    Adds the items to `waiting`, the number of waiting requests by NAS.
+    Counts the items in `waiting` (the number of waiting requests by NAS).
     """
     busy = [nas for nas, count in waiting.items() if count >= MAX_AT_NAS]
     chosen: list[RedecisionItem] = []

@@ -117,9 +117,9 @@ class SessionAdmission:
 
 _log = logging.getLogger(__name__)
 # Reasons why Admit cannot decide again about a session:
-#   no-class           its NAS returned no Class of Admit, so the decision is unknown
+#   no-class           the NAS returned no Class of Admit, so the decision is unknown
 #   no-decision        the auth log no longer has the decision
-#   older-format       an older version recorded less
+#   older-format       an older version of Admit recorded less data
 #   not-recorded       the policy uses certificate fields that were not recorded
 #   unreadable-policy  this version cannot read the published policy
 #   fault              the stored data caused an error; see the worker's log

@@ -34,8 +34,8 @@ from nac.sessions.coa_requests.request_queue import WAITING_STATES
 
 OPEN_STATES = ("deciding", "waiting", "sending")
 _AFTER_COLUMNS = ("after_verdict", "after_rule", "after_vlan", "after_monitored", "after_reason")
-# Whether the other run has an equal item that is unsent or waits. Each run may have a million items, but PostgreSQL
-# expects one item. So look up items by key, without a join.
+# Whether the other run has an equal item whose request is unsent or has no response yet. Each run may have a million
+# items, but PostgreSQL expects one item. So look up items by key, without a join.
 _ALIKE = """
 coalesce((
     SELECT true FROM redecision_items o

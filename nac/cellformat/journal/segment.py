@@ -26,7 +26,7 @@ HEADER = b"ADMITJ1\n"
 FRAME = struct.Struct("<II")
 SUFFIX = ".journal"
 _NAME_DIGITS = 20
-# RADIUS packets have at most 4,096 bytes, so a larger length is damage.
+# A longer record is damaged, because a RADIUS packet has at most 4,096 bytes.
 MAX_RECORD_BYTES = 1 << 20
 _SEGMENTS_WITHIN_LIMIT = 8
 # Bytes to write before the writer measures the directory again, because the agent may have deleted segments.

@@ -44,11 +44,11 @@ class ReplicaFull(files.ReplicaError):
 
 
 class ReplicaWriter:
-    """The only writer of a replica directory. Methods raise ReplicaDamaged if LMDB finds damage.
+    """Writer of a replica. A replica can have only one writer. Methods raise ReplicaDamaged if LMDB finds damage.
 
-    `fresh` starts a new generation. Readers continue with the current generation until the first batch commits. Raises
-    ReplicaMissing (unknown format) or ReplicaDamaged if the current file cannot be used. In this case, open the writer
-    with `fresh`.
+    `fresh` starts a new generation. Readers continue with the current generation until the first batch commits. The
+    constructor raises ReplicaMissing (unknown format) or ReplicaDamaged if the current file cannot be used. In this
+    case, open the writer with `fresh`.
     """
 
     def __init__(self, directory: str | Path, *, fresh: bool = False, map_size_bytes: int = files.MAP_BYTES) -> None:

@@ -61,7 +61,7 @@ AddMistake = Callable[[str, str], None]
 
 
 def read_recipe(table: object, add: AddMistake) -> dict[str, object]:
-    """Return the fields of `Recipe` in the table; `build_recipe` adds missing fields. Passes every mistake to `add`."""
+    """Return the fields of `Recipe` that the table contains. Passes every mistake to `add`."""
     if not isinstance(table, dict):
         add("coa", "must be a table")
         return {}

@@ -30,7 +30,7 @@ class VendorFilesDamaged(Exception):
 
 
 def read_vendor_files(texts: Mapping[str, bytes], *, default: str) -> dict[str, Vendor]:
-    """Return vendors by name. `texts` are TOML files by file name. A file inherits missing keys from `default`.
+    """Return vendors by name. `texts` are TOML files by file name. A vendor inherits missing keys from `default`.
 
     Raises VendorFilesDamaged.
     """

@@ -20,7 +20,7 @@ from nac.models.coa_request import CoaKind, CoaState
 # revocation or block, because they are limited by the number of live sessions.
 MAX_WAITING = 20_000
 WAITING_STATES: tuple[CoaState, ...] = ("queued", "sending")
-# Reasons of requests. Other reasons come from certificates.
+# Reasons of requests. After a revocation, the reason is the status of the certificate, such as `certificate-revoked`.
 BLOCKED_REASON, REQUESTED_REASON, REDECIDED_REASON = "endpoint-blocked", "requested", "redecided"
 
 # Requests after a revocation or block expire only after a day, because the requests for a controller with 20,000
@@ -201,13 +201,13 @@ def withdraw_outdated(session: Session, *, tenant_id: TenantId, wanted: Mapping[
 
 
 def withdraw_for_certificates(session: Session, *, tenant_id: TenantId, serials: Sequence[bytes]) -> None:
-    """Withdraw requests caused by these certificates that have no response yet: the certificates are valid again."""
+    """Withdraw the unanswered requests about these certificates, because the certificates are valid again."""
     recorded = cast([serial.hex() for serial in serials], ARRAY(Text))
     _withdraw_where(session, tenant_id, CoaRequest.certificate_serial == any_(recorded))
 
 
 def withdraw_block_disconnects(session: Session, *, tenant_id: TenantId, macs: Sequence[str]) -> None:
-    """Withdraw requests about these devices that have no response yet: the devices are no longer blocked.
+    """Withdraw the unanswered requests about these devices, because the devices are no longer blocked.
 
     `macs` have 12 hexadecimal digits.
     """
