@@ -74,7 +74,6 @@ def is_visible(name: str) -> bool:
 
 
 def visible_pairs(pairs: Pairs) -> Pairs:
-    """Return the attributes that rules and the decision log may see."""
     return tuple([pair for pair in pairs if is_visible(pair[0])])
 
 

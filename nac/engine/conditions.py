@@ -107,7 +107,6 @@ MAX_PATTERNS = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _KINDS = ("all", "any", "not", "attribute", "condition")
 
-# A JSON value.
 JsonValue = object
 
 

@@ -61,7 +61,6 @@ class Decision:
     # (attribute, operator, value) for rlm_python3, with the attributes that the NAS's vendor uses.
     reply: tuple[ReplyPair, ...] = ()
     trace: tuple[RuleTrace, ...] = ()
-    # Further explanation of the reason.
     detail: str = ""
     monitored: MonitorSource = ""
     # Reply attributes that still need the passphrase of the endpoint.
@@ -73,7 +72,6 @@ class Decision:
 
     @property
     def permitted(self) -> bool:
-        """Whether the device is admitted."""
         return self.verdict != "deny" or bool(self.monitored)
 
     def refused(self, reason: str, detail: str = "", *, is_enforced: bool = False) -> "Decision":

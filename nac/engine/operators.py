@@ -134,8 +134,7 @@ ComparedValue = frozenset[str] | frozenset[int] | frozenset[IpPrefix] | NumberRa
 
 
 class CompiledComparison(NamedTuple):
-    """The matcher of a comparison, and the compared value in canonical form. Values with the same meaning have the same
-    canonical form."""
+    """The matcher of a comparison, and the compared value in canonical form (equal for values with equal meaning)."""
 
     wanted: ComparedValue
     match: Matcher

@@ -36,7 +36,6 @@ class OutcomeParser:
         self._profiles: dict[str, ParsedResults] = {}
 
     def read_profiles(self, document: object) -> None:
-        """Parse the key `profiles` of a policy."""
         if not isinstance(document, dict):
             self._report.add("profiles", "must be an object with names as keys and results as values")
             return

@@ -18,8 +18,7 @@ NEVER = ("constant", False)
 # repetition, nesting or the position of "not" have the same canonical form.
 Canonical = tuple[str, Hashable]
 _OPPOSITES = {"all": "any", "any": "all"}
-# Limit of compared pairs of conditions in a policy. A pair takes 1 us. A realistic policy of 500 rules needs a third of
-# this limit.
+# Limit of compared pairs of conditions. A pair takes 1 us. A realistic policy of 500 rules needs a third of this limit.
 _MAX_STEPS = 500_000
 
 
@@ -63,8 +62,6 @@ def find_unreachable(rules: Iterable[tuple[str, Condition]]) -> Iterator[Unreach
 
 
 class _Analysis:
-    """Analysis of one policy."""
-
     def __init__(self) -> None:
         self._terms: dict[Canonical, ComparisonTerm] = {}
         self._steps = _MAX_STEPS

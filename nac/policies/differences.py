@@ -19,8 +19,7 @@ class ComparedOutcome(NamedTuple):
     verdict: str
     rule_id: str
     vlan: str
-    # "rule" or "site" if the rule or site is in monitor mode. Compared because monitor mode admits the device with any
-    # verdict.
+    # What is in monitor mode: "rule" or "site". Compared, because monitor mode admits the device with any verdict.
     monitored: str = ""
     # Names of the pools of assigned addresses. Empty for recorded decisions, because the log has only the addresses.
     pools: tuple[str, ...] = ()
@@ -37,7 +36,6 @@ class ComparedOutcome(NamedTuple):
 
     @property
     def permitted(self) -> bool:
-        """Whether the decision admits the device."""
         return self.verdict != "deny" or bool(self.monitored)
 
     def __str__(self) -> str:

@@ -1,5 +1,4 @@
-"""Validation of policy documents for a tenant: form, replies and names. Admit reports all mistakes of a document
-together."""
+"""Validation of policy documents for a tenant: form, replies and names. Reports all mistakes of a document together."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -268,7 +267,6 @@ def _pool_references(document: object) -> list[PolicyReference]:
 def _load_pools(
     session: Session, tenant_id: TenantId, named: Sequence[PolicyReference], *, keep: bool
 ) -> Sequence[Pool]:
-    """Return the pools with these names."""
     if not named:
         return []
     query = select(Pool).where(

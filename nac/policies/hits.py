@@ -75,7 +75,6 @@ def count_hits(session: Session, *, tenant_id: TenantId, slug: str = "", today: 
 
 
 def hit_rows(counts: HitCounts) -> list[dict[str, Any]]:
-    """Return the counts for JSON."""
     return [
         {
             "rule": rule.rule_id,

@@ -45,7 +45,6 @@ def list_vendor_limits(policy: Policy, vendors: Iterable[str] | None = None) -> 
 
 
 def list_vendor_names(nases: "Iterable[Nas]") -> list[str]:
-    """Return the names of the vendors of these NASes."""
     return sorted({find_vendor(nas.vendor).name for nas in nases})
 
 

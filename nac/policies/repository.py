@@ -114,7 +114,6 @@ def get_published_documents(session: Session, tenant_id: TenantId) -> dict[UUID,
 
 
 def site_slugs_of_policy(session: Session, tenant_id: TenantId, policy_id: UUID) -> Sequence[str]:
-    """Return the slugs of the sites that use the policy."""
     query = select(Site.slug).where(Site.tenant_id == tenant_id, Site.policy_id == policy_id).order_by(Site.slug)
     return session.scalars(query).all()
 

@@ -95,7 +95,7 @@ def create_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
 
 
 def rename_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, name: str) -> Policy:
-    """Change the name of a policy. The slug of the policy does not change."""
+    """Change the name of a policy, but not its slug."""
     policy = _require_locked(session, tenant_id, slug)
     before = policy.name
     policy.name = require_name(name or slug)

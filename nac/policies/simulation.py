@@ -128,7 +128,6 @@ class InvalidSimulation(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    # The decision, with its trace.
     decision: Decision
     why: str
     # Slug of the policy; "" for a document that is not a stored version.

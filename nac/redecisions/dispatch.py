@@ -56,7 +56,7 @@ _WAITING = text(
 
 
 def take_pending_changes(session: Session, tenant_id: TenantId, limit: int) -> Sequence[tuple[str, str]]:
-    """Delete due marks (rows that record changes) whose changes the cell has applied.
+    """Delete due marks whose changes the cell has applied.
 
     Returns the kind of object (noun) and the key of each deleted mark.
     """
@@ -96,8 +96,7 @@ def schedule_second_look(session: Session, tenant_id: TenantId, rows: Sequence[i
 MAX_AT_NAS = 10
 # Limit of runs per turn. The runs that wait longest come first.
 MAX_RUNS = 50
-# Limit of open requests of a tenant: the requests of this many seconds at its rate. So Admit sends requests of users
-# soon.
+# Limit of open requests of a tenant: the requests of this many seconds at its rate. So requests of users are sent soon.
 _MAX_WAITING_SECONDS = 5
 # A late worker sends the requests of at most this many seconds at once.
 _CATCH_UP_SECONDS = 2.0

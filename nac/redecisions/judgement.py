@@ -258,7 +258,6 @@ class Judge:
         counts: Mapping[int, tuple[int, int]],
         at: int,
     ) -> Decision:
-        """Decide again about one session with the checks and the engine of the cell."""
         document = self._documents.get(site.policy_id) if site and site.policy_id else None
         admission = SessionAdmission(recorded, values, CurrentPlace(site, document), current, at)
         try:

@@ -181,7 +181,6 @@ def _item_row(run: Redecision, judgement: Judgement) -> dict[str, Any]:
 
 
 def count_items(session: Session, run: Redecision) -> dict[str, int]:
-    """Count the items of a run by action."""
     query = select(RedecisionItem.action, func.count()).where(_items_of_run(run))
     return {row[0]: row[1] for row in session.execute(query.group_by(RedecisionItem.action))}
 
@@ -300,13 +299,11 @@ def _item_result(judgement: Judgement) -> tuple[str, ...]:
 
 
 def count_states(session: Session, run: Redecision) -> dict[str, int]:
-    """Count the items of a run by state."""
     query = select(RedecisionItem.state, func.count()).where(_items_of_run(run))
     return {row[0]: row[1] for row in session.execute(query.group_by(RedecisionItem.state))}
 
 
 def count_requests(session: Session, run: Redecision) -> dict[str, int]:
-    """Count the requests of a run by state."""
     query = select(CoaRequest.state, func.count()).where(
         CoaRequest.tenant_id == run.tenant_id, CoaRequest.redecision_id == run.id
     )

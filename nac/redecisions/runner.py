@@ -264,7 +264,7 @@ def fold_items(session: Session, run: Redecision) -> int:
 
 
 def record_failure(session: Session, *, tenant_id: TenantId, detail: str) -> None:
-    """Count a failure to decide again about the tenant's sessions. After several failures, the cell raises an alarm."""
+    """Count a failed re-decision of the tenant. After several failures, the cell raises an alarm."""
     message = detail[:_MAX_DETAIL_CHARACTERS]
     row = insert(RedecisionFailure).values(tenant_id=tenant_id, detail=message)
     times = RedecisionFailure.times + 1
@@ -272,5 +272,5 @@ def record_failure(session: Session, *, tenant_id: TenantId, detail: str) -> Non
 
 
 def clear_failure(session: Session, *, tenant_id: TenantId) -> None:
-    """Delete the count of failures, because Admit has decided about the tenant's sessions without an error."""
+    """Delete the count of failures, because a re-decision of the tenant had no error."""
     session.execute(delete(RedecisionFailure).where(RedecisionFailure.tenant_id == tenant_id))

@@ -155,7 +155,6 @@ def _slice_end_key(session: Session, log: LogTable, tenant_id: TenantId, stretch
 
 
 def _oldest_partition_day(session: Session, log: LogTable) -> datetime:
-    """Return the day of the log's oldest partition."""
     parent = cast(literal(log.__tablename__, String()), REGCLASS)
     day = func.substring(_CLASSES.c.relname, "_([0-9]{8})$")
     query = select(func.min(day)).where(_INHERITS.c.inhparent == parent, _CLASSES.c.oid == _INHERITS.c.inhrelid)

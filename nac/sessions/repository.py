@@ -173,11 +173,8 @@ def list_ended(
 
 
 def _plan_by_order(session: Session, wanted: SessionFilter) -> AbstractContextManager[None]:
-    """Force the index order if the filter has a site.
-
-    The planner assumes a site of average size. For a large site, the planner would therefore read and sort all
-    sessions.
-    """
+    """Force the index order if the filter has a site, because the planner would read and sort all sessions of a large
+    site."""
     return force_index_order(session) if wanted.site else nullcontext()
 
 

@@ -284,7 +284,6 @@ def issuer_records(rows: Iterable[AuthorityRow]) -> dict[tuple[int, str], Issuer
 
 
 def _iter_chain(row: AuthorityRow, by_id: Mapping[str, AuthorityRow]) -> Iterator[AuthorityRow]:
-    """Yield an authority and all authorities above it."""
     seen = set()
     current: AuthorityRow | None = row
     while current is not None and current.authority_id not in seen:

@@ -89,8 +89,7 @@ class SlotRecord(Record, frozen=True, array_like=True):
     default_site_id: str
     # Serial (hex) of the EAP server certificate; "" if the tenant has none.
     server_certificate: str
-    # Number of failed logins of a MAC address at a NAS within the window. From this number on, Admit rejects requests
-    # without a check.
+    # Maximum of failed logins per NAS and MAC address within the window; Admit rejects further logins without a check.
     failure_limit: int
     failure_window_seconds: int
     # Names of offered methods (nac.cellformat.methods).
@@ -108,8 +107,7 @@ class SlotRecord(Record, frozen=True, array_like=True):
     secrets: tuple[SecretRecord, ...] = ()
     # Id of the running rotation; "" if none is running.
     rotation: str = ""
-    # Number of wrong passwords of a user name within the window. From this number on, Admit rejects logins of the user
-    # without a check.
+    # Maximum of wrong passwords per user name within the window; Admit rejects further logins without a check.
     password_failure_limit: int = 20
     password_failure_window_seconds: int = 900
     # Realms and NetBIOS domains to remove from user names, in lower case.

@@ -169,7 +169,6 @@ class ReplicaView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Return the transaction to the environment's pool.
         self._transaction.abort()
 
     @property

@@ -44,10 +44,8 @@ class DictionaryAttribute:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """All attributes in radiusd's dictionaries, by name in lower case (radiusd ignores case).
-
-    Also contains the named values of the attributes, and the vendors.
-    """
+    """Attributes in radiusd's dictionaries, by name in lower case (radiusd ignores case), with their named values and
+    vendors."""
 
     attributes: Mapping[str, DictionaryAttribute]
     vendors: Mapping[int, VendorFormat]

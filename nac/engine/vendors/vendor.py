@@ -11,8 +11,7 @@ from nac.engine.vendors.recipes import Recipe
 from nac.engine.vendors.results import ReplyAttribute, ReplyPair, Results
 
 Encoding = Literal["text", "hex", "pmk"]
-# IEEE 802.11 J.4.1: a passphrase has 8 to 63 printable ASCII characters. PBKDF2 derives the key from passphrase and
-# SSID.
+# IEEE 802.11 J.4.1: a passphrase has 8 to 63 printable ASCII characters. The key depends on passphrase and SSID.
 MAX_PASSPHRASE_LENGTH = 63
 _PMK_ROUNDS, _PMK_OCTETS = 4096, 32
 _HIDDEN = "(hidden)"

@@ -1,5 +1,4 @@
-"""Queue of requests to NASes about live sessions (RFC 5176). Each request to a NAS is a row. The cell's agent sends
-the requests."""
+"""Queue of requests to NASes about live sessions (RFC 5176), one row for each request. The cell's agent sends them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -165,7 +165,6 @@ def from_microseconds(at: int) -> datetime:
 
 
 def to_microseconds(moment: datetime) -> int:
-    """Convert a time to epoch microseconds."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 

@@ -75,7 +75,6 @@ class DecisionFilter:
 
 
 def _join_nas_and_site(query: Query) -> Query:
-    """Add the names of NAS and site to a query."""
     return query.outerjoin(Nas, (Nas.tenant_id == AuthLog.tenant_id) & (Nas.id == AuthLog.nas_id)).outerjoin(
         Site, (Site.tenant_id == AuthLog.tenant_id) & (Site.id == AuthLog.site_id)
     )
