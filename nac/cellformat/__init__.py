@@ -1,1 +1,1 @@
-"""Formats that cells share with the rest of Admit: replica, journal, values of a packet, the Class attribute."""
+"""Data formats that cells share with the rest of Admit: replica, journal, policy attributes of a packet, Class."""

@@ -1,4 +1,4 @@
-"""Policy attributes that describe an approved or unapproved device: vendor, profile, posture.
+"""Policy attributes that describe a device, whether approved or not: vendor, profile, posture.
 
 radiusd's module reads only the attributes that a policy uses. The worker uses these functions for endpoint groups whose
 members a rule selects.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from nac.cellformat.packet_values import Values
 from nac.cellformat.replica.records import EndpointRecord
 
-# Prefixes of values that an MDM, a scanner or a script reports.
+# Prefixes of policy attributes whose values an MDM, a scanner or a script reports.
 POSTURE_PREFIXES = ("mdm.", "posture.")
 
 _DAY_SECONDS = 86_400
@@ -19,7 +19,7 @@ def _first_seen_age(endpoint: EndpointRecord, now_seconds: int) -> int | None:
     return max(0, now_seconds - endpoint.first_seen) // _DAY_SECONDS if endpoint.first_seen else None
 
 
-# (record, epoch seconds) -> value; None or "" if unknown.
+# Functions of the record and the current time (epoch seconds). They return None or "" if the value is unknown.
 _FACT_READERS: Mapping[str, Callable[[EndpointRecord, int], str | int | None]] = {
     "endpoint.vendor": lambda endpoint, _: endpoint.vendor,
     "endpoint.profile": lambda endpoint, _: endpoint.profile,

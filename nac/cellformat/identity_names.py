@@ -42,10 +42,9 @@ def strip_realm(name: str, realms: Collection[str]) -> str:
 
 
 def name_for_realms(name: str, realms: Collection[str], own_realms: Collection[str] = ()) -> UserName | None:
-    """Return the name for an identity source with these `realms`; None if the source does not handle the name.
+    """Return the name for an identity source that handles only these `realms`; None if it does not handle the name.
 
-    A source without realms handles all names. For such a source, the function removes the tenant's `own_realms` (lower
-    case).
+    If `realms` is empty, the source handles all names, and the function removes the tenant's `own_realms` (lower case).
     """
     if not realms:
         return UserName(name, strip_realm(name, own_realms))

@@ -9,7 +9,7 @@ from nac.kit.errors import InvalidInput
 
 METHODS = ATTRIBUTE_CATALOGUE["method"].choices
 
-# Methods that are offered only if the tenant lists them, with a warning. A fake access point can collect PEAP
+# Admit offers these methods only if the tenant lists them, and warns about them. A fake access point can collect PEAP
 # responses and test passwords offline (docs/reference/methods.md).
 WEAK_METHODS = ("peap-mschapv2",)
 DEFAULT_METHODS = tuple(name for name in METHODS if name not in WEAK_METHODS)
@@ -20,7 +20,7 @@ _METHOD_FAMILIES = {"eap-ttls": ("eap-ttls-pap", "eap-ttls-mschapv2")}
 
 
 class MethodOffer(NamedTuple):
-    """Authentication methods and TLS versions that a tenant offers. None leaves a setting unchanged."""
+    """Authentication methods and TLS versions that a tenant offers. None means that a setting does not change."""
 
     methods: tuple[str, ...] | None
     tls_versions: tuple[str, ...] | None

@@ -1,16 +1,13 @@
 """Policy attributes that depend only on the packet: `radius.<Name>`, and values derived from such attributes.
 
 For each packet, radiusd's module reads only the attributes that a policy uses. For the decision log, the agent reads
-all attributes that rules may see. The module and the agent use the functions of this file. Therefore a replay has the
-same values as the decision.
+all attributes that rules may see. The module and the agent use the functions of this file. Therefore a replay uses the
+same values as the original decision.
 
-The Class attribute of Access-Accepts.
-
-Accounting-Requests return the Class attribute (RFC 2865 5.25), so the attribute identifies the decision.
-
-The value of Class is `CLASS_PREFIX` and the time of the decision in epoch microseconds (8 octets, big-endian). Together
-with the tenant and the MAC address, the time identifies a row of the decision log. A NAS can also return Class
-attributes of other servers.
+The file also has the format of the Class attribute that Admit sends in an Access-Accept. The NAS returns the attribute
+in Accounting-Requests (RFC 2865 5.25), so that the attribute identifies the decision. The value of Class is
+`CLASS_PREFIX` and the time of the decision in epoch microseconds (8 octets, big-endian). Together with the tenant and
+the MAC address, the time identifies a row of the decision log. A NAS can also return Class attributes of other servers.
 """
 
 import re
@@ -23,11 +20,12 @@ from nac.kit.mac import called_station_ssid, is_random_mac
 Pairs = tuple[tuple[str, str], ...]
 Values = tuple[str | int | bool, ...]
 
-# Names of credentials, including credentials of vendors. Rules and logs must not see them. EAP-Key-Name only identifies
-# a key. The raw names are User-Password, CHAP-Password and undecodable Microsoft attributes.
+# Names of attributes that contain credentials. Rules and logs must not see these attributes. EAP-Key-Name is allowed,
+# because it only identifies a key. attr-2, attr-3 and attr-26.311 are User-Password, CHAP-Password and Microsoft
+# attributes that radiusd cannot decode.
 _CREDENTIAL = re.compile(
     r"passw|passphrase|secret|psk|pmk|msk|token|eapol|md5-?key|-pass$|mmgpass|-rk$|key(-\d+)?$|keys$|(^|-)otp(-|$)"
-    # Attributes for interception by order of a court. Vendors encrypt these attributes like secrets.
+    # Attributes for lawful interception. Vendors encrypt these attributes like secrets.
     r"|-li-|-med-(dev|ip|port)|patron"
     r"|^chap-|^ms-chap|^arap-|^digest-response$|^attr-(2|3|26\.311)(\.|$)",
     re.IGNORECASE,
@@ -76,7 +74,6 @@ def is_visible(name: str) -> bool:
 
 
 def visible_pairs(pairs: Pairs) -> Pairs:
-    """Return the attributes that rules and the decision log may see."""
     return tuple([pair for pair in pairs if is_visible(pair[0])])
 
 

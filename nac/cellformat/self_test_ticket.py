@@ -1,8 +1,8 @@
-"""Tickets that prove to a cell that a request belongs to a self-test. A ticket contains the simulated device.
+"""Tickets that prove to a cell that a request belongs to a self-test. A ticket describes the simulated device.
 
-A ticket is in attributes that the NAS sets: NAS-Identifier marks a ticket, NAS-Port-Id contains the ticket, and
-Connect-Info contains the group. A ticket is valid for one minute, and only for one of the reserved MAC addresses. Only
-Admit has the key that signs a ticket. Therefore no device or NAS can create a ticket.
+Admit sends a ticket in attributes that a NAS usually sets: NAS-Identifier marks the request, NAS-Port-Id contains the
+ticket, and Connect-Info contains the endpoint group. A ticket is valid for one minute, and only for one of the reserved
+MAC addresses. Only Admit has the key that signs a ticket. Therefore no device or NAS can create a ticket.
 """
 
 import hmac
@@ -18,8 +18,8 @@ PLAYED_PROFILE = "eap-client-device"
 # The last 16 documentation addresses (RFC 7042 2.1.2). No real device has such an address.
 MAC_PREFIX = "00005e0053f"
 LIFETIME_SECONDS = 60
-# NAS-Port-Id: id of the run and number of the check, end of the ticket, "k" for a known or "u" for an unknown device,
-# signature.
+# NAS-Port-Id: id of the self-test and number of the check, end of validity, "k" for a known or "u" for an unknown
+# device, signature.
 _TEXT = re.compile(r"([0-9a-f]{8}-[0-9]{1,2})\.([0-9]{1,12})\.([ku])\.([\w-]{22})", re.ASCII)
 MAX_GROUP_OCTETS = 240
 
@@ -28,7 +28,7 @@ class Ticket(NamedTuple):
     mac: str
     # Identifier of the check in logs.
     mark: str
-    # End of the ticket in epoch seconds.
+    # End of validity in epoch seconds.
     until: int
     known: bool
     # Group of the endpoint; "" for none.
@@ -62,7 +62,7 @@ def _signed_text(ticket: Ticket) -> str:
 
 
 def _sign_ticket(ticket: Ticket, tenant_key: bytes) -> str:
-    # Use a derived key, so that no other signature with the tenant's key is a ticket.
+    # Use a derived key, so that no other signature with the tenant's key is valid for a ticket.
     key = hmac.digest(tenant_key, b"admit self-test", sha256)
     signed = hmac.digest(key, f"{ticket.mac}\0{_signed_text(ticket)}\0{ticket.group}".encode(), sha256)
     return urlsafe_b64encode(signed[:16]).rstrip(b"=").decode()

@@ -25,14 +25,14 @@ from nac.engine.vendors import AttributeTemplate
 _TUNNELLED_METHODS = ("eap-ttls-pap", "eap-ttls-mschapv2", "peap-mschapv2")
 # Methods in which a user sends a password.
 USER_METHODS = frozenset(("pap", "chap", "mschapv2", *_TUNNELLED_METHODS))
-# Tunnels whose inner method is unknown are "eap-ttls" and "peap". No tenant offers these.
+# The methods "eap-ttls" and "peap" mean that the inner method is unknown. No tenant offers these two methods.
 TLS_METHODS = frozenset(("eap-tls", "eap-ttls", "peap", *_TUNNELLED_METHODS))
 TLS_VERSIONS = ("1.2", "1.3")
-# Prefix of certificate profiles for logins. The key usage is not enough, because RadSec clients have the same usage.
+# Prefix of certificate profiles for logins. A check of the key usage is not enough, because certificates of RadSec
+# clients have the same usage.
 _CLIENT_PROFILES = "eap-client-"
 
-# `approved`: a registered endpoint. `expired`: its approval has ended. `unapproved`: a discovered, ignored or unknown
-# device.
+# `expired`: the approval of the endpoint has ended. `unapproved`: a discovered, ignored or unknown device.
 Standing = Literal["approved", "expired", "blocked", "unapproved"]
 
 
@@ -120,7 +120,7 @@ class ExternalStatus(Protocol):
     def revoked(self) -> bool: ...
     @property
     def until(self) -> int:
-        """Epoch seconds until which the status is recent enough."""
+        """Epoch seconds until which Admit can use the status."""
 
 
 class AdmissionFacts(Protocol):
@@ -145,14 +145,14 @@ class AdmissionFacts(Protocol):
         """Return the reason to reject the credentials; None if the credentials are valid."""
 
     def is_vouched_for(self) -> bool:
-        """Whether a directory or provider verified the user. If so, Admit does not check the tenant's own users."""
+        """Return whether a directory or provider verified the user. If so, Admit ignores the tenant's own users."""
 
     def find_user(self) -> StoredUser | None: ...
 
     def find_standing(self) -> Standing: ...
 
 
-# Admit admits devices only of tenants with this status.
+# Status of a tenant whose devices Admit can admit.
 ACTIVE = "active"
 TENANT_SUSPENDED = Refusal("tenant-suspended")
 UNKNOWN_USER, _USER_DISABLED = Refusal("unknown-user"), Refusal("user-disabled")

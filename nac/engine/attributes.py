@@ -1,8 +1,8 @@
 """The attributes that conditions compare: name, kind, and whether a request can have several values.
 
-`folded` attributes compare case-insensitively: MAC and IP addresses, DNS names, mail addresses, UPNs, user names
-and hexadecimal serials. Attributes of all other types compare exactly. MAC and IP addresses in conditions are
-normalised, so a policy can use any notation.
+Comparisons of `folded` attributes are case-insensitive: MAC and IP addresses, DNS names, mail addresses, UPNs, user
+names and hexadecimal serials. All other comparisons are exact, unless the condition ignores case. Admit normalises MAC
+and IP addresses in conditions, so a policy can use any notation.
 """
 
 import ipaddress
@@ -36,8 +36,7 @@ class PolicyAttribute:
     derived_from: str = ""
 
 
-# X.520 names of subject and issuer parts, with OpenSSL's abbreviations; True if case-insensitive (DNS labels, mail
-# addresses).
+# Parts of subject and issuer names (X.520): OpenSSL's abbreviation -> (meaning, whether values ignore case).
 NAME_PARTS = {
     "CN": ("common name", False),
     "O": ("organisation", False),
@@ -143,8 +142,7 @@ _OPEN_PREFIXES = {
 
 
 def find_attribute(name: str) -> PolicyAttribute | None:
-    """Find an attribute by name. Some attributes have any name after a prefix such as "endpoint.attribute." or
-    "radius."."""
+    """Find an attribute by name. Any name is valid after a prefix such as "endpoint.attribute." or "radius."."""
     known = ATTRIBUTE_CATALOGUE.get(name)
     if known is not None:
         return known
@@ -155,7 +153,7 @@ def find_attribute(name: str) -> PolicyAttribute | None:
 
 
 def list_open_attributes() -> list[PolicyAttribute]:
-    """List the attributes that have any name after a prefix: the prefix and a placeholder for the rest of the name."""
+    """List the prefixes after which any name is valid, each with a placeholder for the rest of the name."""
     return [_open_attribute(prefix, "<name>") for prefix in _OPEN_PREFIXES]
 
 

@@ -1,12 +1,11 @@
-"""All rules of a policy compiled to one function that returns the first match.
+"""Compiles all rules of a policy to one function that returns the first matching rule.
 
 With one closure per condition, 20 rules take 4 us and 500 rules take 90 us. With one function for all conditions, 20
 rules take 1 us and 500 rules take 16 us (`python -m loadtest.micro.engine`). The generated source has only fixed text.
 Values of the policy are passed as constants, so no text of a customer becomes code.
 
-Attributes that the engine derives from a request: the site's local time and parts of the identity.
-
-The engine computes the derived attributes only for policies that use these attributes.
+The module also derives attributes from a request: the site's local time and parts of the identity. The engine computes
+only the derived attributes that the policy uses.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -66,7 +65,7 @@ class _FunctionSource:
             return self._match_call(comparison)
         same = f"{self._constant(only)} in {self._local(comparison.attribute.name)}"
         if comparison.folded or (comparison.attribute.kind == "open" and is_spelled_scalar(only)):
-            # Most values already have the normal form. Only the other values are converted one by one.
+            # Compare unconverted values first, because most values already have the normal form.
             return f"({same} or {self._match_call(comparison)})"
         return same
 

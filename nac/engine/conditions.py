@@ -3,15 +3,13 @@
 Semantics:
 * A comparison with a missing attribute is false, so `{"not": ...}` around it is true. `exists` tests for presence.
 * If the request or the condition has several values, a comparison matches if any of these values match. Put the
-  comparison in `not` to require that no
-  value matches.
+  comparison in `not` to require that no value matches.
 * "Not equal" is `{"not": {"operator": "equals", ...}}`. There are no negative operators.
 * `{"all": []}` always matches. `{"any": []}` never matches and is rejected as unreachable.
-* Text compares exactly, except for `folded` attributes (see `attributes`) and with "ignore_case".
+* Comparisons of text are exact, except for `folded` attributes (see `attributes`) and with "ignore_case".
 * The named condition replaces the reference `{"condition": name}`. The limits on size and depth count the named
   condition at each reference.
-
-Reading order of named conditions, and detection of reference cycles.
+* A named condition can refer to other named conditions, but not in a cycle.
 """
 
 import re
@@ -56,10 +54,10 @@ class NameSuggestions:
 
 
 def order_definitions(definitions: Mapping[str, object]) -> tuple[list[str], list[list[str]]]:
-    """Return the names outside cycles, and the cycles.
+    """Return the names of the conditions that are not part of a reference cycle, and the cycles.
 
-    In the returned order, each name comes after the names to which its condition refers. A cycle is a list of names,
-    with the first name repeated at the end.
+    Each name comes after the names to which its condition refers. A cycle is a list of names, with the first name
+    repeated at the end.
     """
     graph = {
         name: [other for other in list_referred_names(definition) if other in definitions]
@@ -72,7 +70,7 @@ def order_definitions(definitions: Mapping[str, object]) -> tuple[list[str], lis
         try:
             sorter.prepare()
         except CycleError as error:
-            # TopologicalSorter lists references backwards. Reverse them, and start with the first name in the document.
+            # TopologicalSorter lists a cycle backwards. Reverse it, and start with the first name in the document.
             circle = list(reversed(error.args[1]))[:-1]
             start = min(range(len(circle)), key=lambda index: places[circle[index]])
             circle = circle[start:] + circle[:start]
@@ -109,7 +107,6 @@ MAX_PATTERNS = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _KINDS = ("all", "any", "not", "attribute", "condition")
 
-# A JSON value.
 JsonValue = object
 
 
@@ -172,10 +169,10 @@ class ConditionParser:
         """`definitions` are the named conditions of the document. Mistakes in unused definitions are reported, too."""
         self._report = report
         self._suggestions = NameSuggestions()
-        # Number of conditions in the document.
+        # Number of conditions in the document, in which a reference is one condition.
         self._written = 0
         self._patterns = 0
-        # Number of conditions with references expanded: of all rules, or of the current definition.
+        # Number of conditions with references expanded, in all rules or in the current definition.
         self._count = 0
         self._deepest = 0
         self.attributes_read: list[tuple[str, PolicyAttribute]] = []
@@ -354,7 +351,7 @@ def could_match(condition: Condition, known: Attributes) -> bool:
 
 
 def _possible_results(condition: Condition, known: Attributes) -> tuple[bool, bool]:
-    """Return whether `condition` can match, and whether `condition` can fail. Both values are True if unknown."""
+    """Return whether `condition` can match, and whether it can fail to match. A value is True if it is unknown."""
     if isinstance(condition, Comparison):
         if condition.attribute.name not in known:
             return True, True

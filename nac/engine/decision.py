@@ -8,7 +8,7 @@ from nac.engine.matchers import Attributes, Scalar
 from nac.engine.outcome import Verdict
 from nac.engine.vendors import AttributeTemplate, PoolAssignment, ReplyPair
 
-# Whether the rule or the site is in monitor mode; "" if neither is.
+# What is in monitor mode: the rule or the site; "" for neither.
 MonitorSource = Literal["", "rule", "site"]
 
 
@@ -41,7 +41,7 @@ class RuleTrace:
     rule_name: str
     pinned: bool
     matched: bool
-    # The comparisons that decided: the failed comparisons if the rule did not match, otherwise those that matched.
+    # The comparisons that decided whether the rule matched.
     because: tuple[ComparisonTrace, ...]
 
 
@@ -58,10 +58,9 @@ class Decision:
     rule_id: str = ""
     rule_name: str = ""
     vlan: str = ""
-    # (attribute, operator, value) for rlm_python3, in the form of the NAS's vendor.
+    # (attribute, operator, value) for rlm_python3, with the attributes that the NAS's vendor uses.
     reply: tuple[ReplyPair, ...] = ()
     trace: tuple[RuleTrace, ...] = ()
-    # Further explanation of the reason.
     detail: str = ""
     monitored: MonitorSource = ""
     # Reply attributes that still need the passphrase of the endpoint.
@@ -73,7 +72,6 @@ class Decision:
 
     @property
     def permitted(self) -> bool:
-        """Whether the device is admitted."""
         return self.verdict != "deny" or bool(self.monitored)
 
     def refused(self, reason: str, detail: str = "", *, is_enforced: bool = False) -> "Decision":

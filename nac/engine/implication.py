@@ -1,7 +1,7 @@
-"""Implication and exclusion between comparisons of the same attribute.
+"""Tests whether a comparison implies or excludes another comparison of the same attribute.
 
-The result True is certain for every valid request (single values where required, normalised IP addresses). The result
-False means unknown: some cases are not detected.
+True is certain for each valid request (single values where required, normalised IP addresses). False means that the
+comparison does not imply or exclude the other, or that the test did not detect it.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class ComparisonTerm(NamedTuple):
     """A comparison in canonical form. Comparisons with equal `shape` match the same requests."""
 
     comparison: Comparison
-    # Operator (or a common name of several operators), case folding, value.
+    # Operator (or the name of a group of operators), whether case is ignored, compared value.
     shape: tuple[str, bool, ComparedValue]
 
 
@@ -103,8 +103,7 @@ def excludes(one: ComparisonTerm, other: ComparisonTerm) -> bool:
 
 
 def _is_represented_by_values(texts: ComparisonTerm, other: ComparisonTerm) -> bool:
-    """Whether `other` gives the same result for all upper-case and lower-case spellings of the texts that `texts`
-    matches."""
+    """Return whether `other` gives the same result for each spelling (upper or lower case) of a text in `texts`."""
     how, other_folded, _ = other.shape
     if not texts.comparison.folded or how in ("exists", "in_domain"):
         return True

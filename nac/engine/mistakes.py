@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-# Enough for a reader. The limit also bounds the response to a document with many mistakes.
+# Limits the size of the response to a document with many mistakes.
 MAX_REPORTED = 200
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentMistake:
-    """`place` is a path in the document, such as "rules[3].when.any[0].value"; "" for the whole document."""
+    """A mistake at the path `place`, such as "rules[3].when.any[0].value"; "" for the whole document."""
 
     place: str
     message: str

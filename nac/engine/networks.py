@@ -54,8 +54,7 @@ def parse_address(text: str) -> IpPrefix | None:
 
 
 def build_network_cover_test(networks: Iterable[IpPrefix]) -> Callable[[IpPrefix], bool]:
-    """Return a test whether a network lies in one of `networks`. The test does one look-up for each prefix length in
-    `networks`."""
+    """Return a test whether a network lies in one of `networks`, with one look-up for each prefix length."""
     by_length: dict[tuple[int, int], set[int]] = {}
     for network in networks:
         by_length.setdefault((network.version, network.length), set()).add(network.prefix)

@@ -1,8 +1,8 @@
-"""Operators: their attribute kinds, values and matchers.
+"""Operators of comparisons: the kinds of attributes to which an operator applies, its values and its matcher.
 
 A comparison with a missing attribute is false. If the request has several values, one matching value is enough.
 
-Matching of DNS domains by label: "evilcorp.example" is not in "corp.example".
+DNS domains match by whole labels: "evilcorp.example" is not in "corp.example".
 """
 
 import re
@@ -134,8 +134,7 @@ ComparedValue = frozenset[str] | frozenset[int] | frozenset[IpPrefix] | NumberRa
 
 
 class CompiledComparison(NamedTuple):
-    """The matcher of a comparison, and the compared value in canonical form. Values with the same meaning have the same
-    canonical form."""
+    """The matcher of a comparison, and the compared value in canonical form (equal for values with equal meaning)."""
 
     wanted: ComparedValue
     match: Matcher

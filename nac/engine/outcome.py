@@ -12,7 +12,7 @@ from nac.engine.vendors import Results
 Verdict = Literal["permit", "deny", "quarantine"]
 
 MAX_PROFILES = 200
-# Profile of a quarantine that names no profile.
+# Reply profile that an outcome with the verdict `quarantine` uses by default.
 QUARANTINE_PROFILE = "quarantine"
 _KEYS = ("verdict", "profile", *RESULT_KEYS)
 _MAX_NAME = 64
@@ -36,7 +36,6 @@ class OutcomeParser:
         self._profiles: dict[str, ParsedResults] = {}
 
     def read_profiles(self, document: object) -> None:
-        """Parse the key `profiles` of a policy."""
         if not isinstance(document, dict):
             self._report.add("profiles", "must be an object with names as keys and results as values")
             return

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable
 
-# Imported while this module loads. A first import in a radiusd thread that has called another instance of the module
-# deadlocks on the GIL.
+# Import re2 when this module loads. If a thread of radiusd has called another instance of rlm_python3 and then imports
+# re2 for the first time, the thread deadlocks on the GIL.
 import re2  # house: allow engine-imports -- the standard library's regular expressions are not safe (docs/adr/0007)
 
 MAX_PATTERN_LENGTH = 500
@@ -30,7 +30,7 @@ def compile_pattern(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]
     options.never_capture = True
     options.case_sensitive = not ignore_case
     try:
-        # Search bytes: for text, the library also counts the characters before the match.
+        # Search bytes, because with text the library also counts the characters before the match.
         search = re2.compile(pattern.encode(), options).search
     except re2.error as exc:
         raise ValueError(_describe_error(exc)) from None

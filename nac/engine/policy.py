@@ -3,7 +3,7 @@
 A policy applies pinned denies, then rules (the first match wins), then its fallback or the site's own fallback.
 Without a fallback, the policy denies the request.
 
-Decides requests. A pure function of policy and request: no I/O, no clock, deny by default.
+`decide` uses only the policy and the request. It does no I/O and reads no clock.
 """
 
 import re
@@ -98,7 +98,7 @@ class Policy:
         return frozenset({"nas.vendor"}).union(*(rule.reads for rule in self.rules))
 
     def refusals(self, nas: Attributes) -> Iterator[tuple[str, str]]:
-        """Yield results that a NAS does not support: the path in the document, and the reason.
+        """Yield (path in the document, reason) for each result that a NAS does not support.
 
         `nas` has the attributes of the NAS: `nas.name`, `nas.vendor`, `site.name`. For a policy that `without_trace`
         returned, this method yields nothing, because that policy has no rules.
@@ -142,9 +142,9 @@ def compile_policy(
 
     `fallback` is the document of the site's own fallback; None means that the policy's own fallback applies. With
     `replies`, the function checks `radius.*` conditions and the replies for every vendor against radiusd's
-    dictionaries. `time_zone` is the IANA name of the zone for time conditions. `monitor`: the site is in monitor
-    mode. `refuse_unreachable` rejects rules that can never match. Use `refuse_unreachable` only for new versions,
-    because published versions must keep working.
+    dictionaries. `time_zone` is the IANA name of the zone for time conditions. `monitor` means that the site is in
+    monitor mode. `refuse_unreachable` rejects rules that can never match. Set `refuse_unreachable` only for new
+    versions, because published versions must keep working.
 
     Raises PolicyErrors with every mistake, and no other error.
     """
@@ -277,7 +277,7 @@ class _RuleParser:
                 self._report.add(place, f"unknown RADIUS attribute {name!r}")
 
 
-# The decision about a request with values of a wrong type, such as a number instead of a tuple.
+# Decision about a request whose values have a wrong type, such as a number instead of a tuple.
 _MALFORMED_DECISION = Decision()
 
 

@@ -1,6 +1,6 @@
 """Policy tests: requests in a policy and their expected results.
 
-Parsing of requests from outside (simulation, replay, policy tests).
+Also parses the requests of simulations, replays and policy tests.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from nac.engine.mistakes import DocumentMistake, MistakeReport, RequestErrors, a
 from nac.engine.outcome import Verdict
 from nac.engine.vendors import ReplyAttribute
 
-# Sources of derived attributes that are not attributes of a request.
+# Sources of derived attributes, if the source is not itself an attribute of the request.
 _SOURCES = {"at": "the time of the request"}
 
 

@@ -1,6 +1,6 @@
-"""Detection of rules that never match, and of rules whose requests an earlier rule always matches first.
+"""Detects rules that never decide: no request matches the rule, or an earlier rule matches all its requests.
 
-Every reported rule is unreachable, but not every unreachable rule is reported.
+Each rule that the module reports is unreachable, but it does not detect all unreachable rules.
 """
 
 from collections.abc import Hashable, Iterable, Iterator
@@ -14,17 +14,17 @@ from nac.engine.operators import NumberRange, format_value
 
 ALWAYS = ("constant", True)
 NEVER = ("constant", False)
-# Form of a condition with "not" only directly before comparisons. Conditions that differ only in order, repetition,
-# nesting or the position of "not" have equal forms.
+# Canonical form of a condition, with "not" only directly before comparisons. Conditions that differ only in order,
+# repetition, nesting or the position of "not" have the same canonical form.
 Canonical = tuple[str, Hashable]
 _OPPOSITES = {"all": "any", "any": "all"}
-# Limit of compared pairs per policy. A pair takes 1 us. A realistic policy of 500 rules needs a third of this limit.
+# Limit of compared pairs of conditions. A pair takes 1 us. A realistic policy of 500 rules needs a third of this limit.
 _MAX_STEPS = 500_000
 
 
 class UnreachableRule(NamedTuple):
-    """Index of the rule, `never`, and the message. `never` means that no request matches the rule; otherwise an earlier
-    rule always matches first."""
+    """An unreachable rule, by its index. `never` means that no request matches the rule; otherwise an earlier rule
+    always matches first."""
 
     number: int
     never: bool
@@ -62,8 +62,6 @@ def find_unreachable(rules: Iterable[tuple[str, Condition]]) -> Iterator[Unreach
 
 
 class _Analysis:
-    """Analysis of one policy."""
-
     def __init__(self) -> None:
         self._terms: dict[Canonical, ComparisonTerm] = {}
         self._steps = _MAX_STEPS

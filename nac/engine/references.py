@@ -29,8 +29,7 @@ class PolicyReference:
 
 
 def references(document: object) -> tuple[PolicyReference, ...]:
-    """Return every name that a comparison compares as a complete value (equals, one_of), and every name of a pool, in
-    document order.
+    """Return the names in comparisons of complete values (equals, one_of) and the names of pools, in document order.
 
     The function also reads invalid documents, so that all mistakes are reported together.
     """
@@ -44,7 +43,7 @@ def references(document: object) -> tuple[PolicyReference, ...]:
 def distinguishes_names(document: object, kind: ReferenceKind, name: str, other: str) -> bool:
     """Whether a comparison of the document matches only one of two names of this kind.
 
-    Comparisons of parts or patterns, and comparisons that ignore case, can distinguish names.
+    This includes comparisons of parts or patterns, and comparisons that ignore case.
     """
     attribute = next(attribute for attribute, of in _KINDS.items() if of == kind)
     return any(

@@ -18,7 +18,8 @@ from nac.engine.vendors import (
 RESULT_KEYS = (*NEUTRAL_KEYS, *POOL_KEYS, "reply")
 MAX_REPLY_ATTRIBUTES = 100
 MAX_ACL_ENTRIES = 100
-# At least a minute, to limit the load. RFC 2865 5.27 allows 32 bits, which some NASes read as a signed number.
+# Range of a session timeout: at least a minute, to limit the load. RFC 2865 5.27 allows 32 bits, which some NASes read
+# as a signed number.
 SESSION_SECONDS_RANGE = (60, 2**31)
 _MAX_VLAN_NAME_BYTES = 32
 _MAX_NAME_BYTES = 128

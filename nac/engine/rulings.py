@@ -1,5 +1,4 @@
-"""Decisions of a policy. The engine builds the decision of a rule for a vendor when a request first needs this
-decision."""
+"""Decisions of a policy by rule and NAS vendor. The engine builds a decision when a request first needs it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +8,7 @@ from nac.engine.decision import Decision, MonitorSource
 from nac.engine.outcome import Outcome
 from nac.engine.vendors import Vendor, find_vendor
 
-# Limit of cached spellings of vendors. The NASes of a cell use only a few.
+# Limit of cached spellings of vendor names. The NASes of a cell use only a few spellings.
 _MAX_SPELLINGS = 256
 
 

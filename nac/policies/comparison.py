@@ -1,4 +1,4 @@
-"""Compares recorded decisions with the decisions of another policy."""
+"""Compares a draft's decisions about recorded requests with the recorded decisions or those of the published policy."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -32,11 +32,11 @@ OLDER_FORMAT = "older-format"
 
 @dataclass(frozen=True, slots=True)
 class UnrecordedAttribute:
-    """An attribute that the draft uses but recorded requests lack. Rules that use the attribute could not match."""
+    """An attribute that the draft uses, but that recorded requests lack. Rules with the attribute could not match."""
 
     attribute: str
     rules: tuple[str, ...]
-    # Number of replayed requests with the attribute, and time of the first such request (None if there is none).
+    # Number of replayed requests that have the attribute, and time of the first of these requests.
     held_by: int
     first_held: datetime | None
 
@@ -57,7 +57,7 @@ class SiteDecider(NamedTuple):
 
 
 class _RequestKind:
-    """Recorded requests that have the same attributes and recorded decision."""
+    """Recorded requests that have the same attributes and the same recorded decision."""
 
     __slots__ = ("attributes", "count", "first", "recorded", "tally")
 
@@ -87,7 +87,7 @@ class ReplayComparison:
         self._kinds: dict[bytes, _RequestKind] = {}
         self._tallies: dict[tuple[ComparedOutcome, ComparedOutcome], DifferenceTally] = {}
         self._refusals: dict[str, DifferenceTally] = {}
-        # Attribute -> number of requests with it, and time of the first such request.
+        # Attribute -> number of requests that have the attribute, and time of the first of these requests.
         self._held: Counter[str] = Counter()
         self._first_held: dict[str, int] = {}
         self._first = 2**63
@@ -96,7 +96,7 @@ class ReplayComparison:
     def read(self, session: Session, requests: RecordedRequests, *, tell: Callable[[int], None] | None = None) -> None:
         """Read and compare all requests.
 
-        Calls `tell` with the number of requests read so far, every PROGRESS_EVERY requests.
+        After every PROGRESS_EVERY requests, the method passes the number of processed requests to `tell`.
         """
         kinds = self._kinds
         for count, (at_digits, number, device, rest) in enumerate(requests.rows(session)):
@@ -174,8 +174,8 @@ class ReplayComparison:
     def unrecorded(self) -> tuple[UnrecordedAttribute, ...]:
         """Return attributes that the draft uses and that are missing in the log.
 
-        The log always has all RADIUS attributes. Other attributes are in the log only since the cell began to compute
-        them.
+        The log always has all RADIUS attributes. The log has any other attribute only from the time when the cell began
+        to compute the attribute.
         """
         drafts = [decider.draft for decider in self._deciders.values()]
         if not drafts or self._first == 2**63:

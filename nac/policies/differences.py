@@ -1,4 +1,4 @@
-"""Differences between two policies over the same requests, grouped and counted."""
+"""Differences between the decisions of two policies about the same requests, grouped and counted."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from nac.engine import Decision
 
-# More examples than are displayed, because several can be of one device.
+# Stored examples of a difference: more than a replay reports, because several examples can be of one device.
 _MAX_EXAMPLES = 8
 
 
@@ -19,10 +19,9 @@ class ComparedOutcome(NamedTuple):
     verdict: str
     rule_id: str
     vlan: str
-    # "rule" or "site" if the rule or site is in monitor mode. This value is compared, because monitor mode admits
-    # with any verdict.
+    # What is in monitor mode: "rule" or "site". Compared, because monitor mode admits the device with any verdict.
     monitored: str = ""
-    # Names of the pools of assigned addresses. Recorded decisions have none, because the log has only the addresses.
+    # Names of the pools of assigned addresses. Empty for recorded decisions, because the log has only the addresses.
     pools: tuple[str, ...] = ()
 
     @classmethod
@@ -37,7 +36,6 @@ class ComparedOutcome(NamedTuple):
 
     @property
     def permitted(self) -> bool:
-        """Whether the decision admits the device."""
         return self.verdict != "deny" or bool(self.monitored)
 
     def __str__(self) -> str:
@@ -81,7 +79,7 @@ class DifferenceTally:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceExample:
-    """A request of a group, with the explanation of its new decision."""
+    """A request with this difference, and the explanation of its new decision."""
 
     at: str
     mac: str

@@ -1,5 +1,4 @@
-"""Validation of policy documents for a tenant: form, replies and names. Admit reports all mistakes of a document
-together."""
+"""Validation of policy documents for a tenant: form, replies and names. Reports all mistakes of a document together."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -56,7 +55,7 @@ class InvalidPolicy(InvalidInput):
     """The policy has mistakes. Nothing was stored."""
 
     def __init__(self, mistakes: Sequence[DocumentMistake]) -> None:
-        """`mistakes` are the mistakes that PolicyErrors report, and the unknown names."""
+        """`mistakes` are the mistakes of a PolicyErrors, and the names of objects that do not exist."""
         super().__init__("; ".join(str(mistake) for mistake in mistakes))
         self.mistakes = tuple(mistakes)
 
@@ -81,9 +80,9 @@ def check_document(
     """Compile a document. Raises InvalidPolicy with every mistake, or DictionaryMissing.
 
     `refuse_absent` also rejects names of unknown NASes and identity sources, because rules with such names never match.
-    Use `refuse_absent` to save, publish or roll back a policy. Do not use `refuse_absent` for the policy of a template
-    (tenants differ), for a tenant file (it can name a deleted object) or for simulations. `keep` prevents deletion of
-    the named objects until the transaction ends.
+    Set `refuse_absent` if the caller saves, publishes or rolls back a policy. Do not set `refuse_absent` for the policy
+    of a template (tenants differ), for a tenant file (it can name a deleted object) or for simulations. `keep` prevents
+    deletion of the objects that the document names until the transaction ends.
     """
     replies = require_dictionary(session, tenant_id=tenant_id)
     if unreadable := find_unstorable(document):
@@ -106,9 +105,9 @@ def check_document(
 def check_at_sites(
     session: Session, *, tenant_id: TenantId, policy_id: UUID, document: object, keep: bool = True
 ) -> None:
-    """Check that every NAS at the policy's sites supports the policy's results. Raises InvalidPolicy.
+    """Check that the NASes and pools at the policy's sites support the policy's results. Raises InvalidPolicy.
 
-    `keep` prevents deletion of the named pools until the transaction ends.
+    `keep` prevents deletion of the pools that the policy names until the transaction ends.
     """
     mistakes = [
         mistake
@@ -120,7 +119,10 @@ def check_at_sites(
 
 
 def check_at_site(session: Session, *, site: Site, policy_id: UUID | None) -> None:
-    """Check the published version and the site's fallback at one site. Raises InvalidPolicy."""
+    """Check that the NASes and pools of a site support the policy's published version and the site's fallback.
+
+    Raises InvalidPolicy.
+    """
     if mistakes := _site_mistakes(session, site, _document_in_force(session, site, policy_id), keep=True):
         raise InvalidPolicy(mistakes)
 
@@ -233,7 +235,7 @@ def _dangling_references(
             missing |= {(kind, name) for name in names - known}
     if missing and any(reference.any_case for reference in found):
         missing -= _known_in_other_case(session, tenant_id, found, missing)
-    # If the tenant has a directory, an unknown group may be one of its groups. Admit learns them only from logins.
+    # An unknown group may be a group of the tenant's directory. Admit learns a directory's groups only from logins.
     if any(kind == "user-group" for kind, _ in missing) and repository.has_identity_sources(session, tenant_id):
         missing = {(kind, name) for kind, name in missing if kind != "user-group"}
     return [
@@ -252,7 +254,7 @@ def _dangling_references(
 def _known_in_other_case(
     session: Session, tenant_id: TenantId, found: Sequence[PolicyReference], missing: set[tuple[str, str]]
 ) -> set[tuple[str, str]]:
-    """Return the missing names that exist in another case, for kinds of names that Admit compares without case."""
+    """Return the missing names that exist in another case and that a condition compares without case."""
     any_case = {(each.kind, each.name) for each in found if each.any_case} & missing
     folded = {kind: repository.folded_names(session, tenant_id, kind) for kind in {kind for kind, _ in any_case}}
     return {(kind, name) for kind, name in any_case if name.casefold() in folded[kind]}
@@ -265,7 +267,6 @@ def _pool_references(document: object) -> list[PolicyReference]:
 def _load_pools(
     session: Session, tenant_id: TenantId, named: Sequence[PolicyReference], *, keep: bool
 ) -> Sequence[Pool]:
-    """Return the pools with these names."""
     if not named:
         return []
     query = select(Pool).where(

@@ -75,7 +75,7 @@ def _format_value(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_format_value, value))}]"
     if isinstance(value, dict):
-        # PostgreSQL's jsonb does not preserve the order of keys. Days should come before times.
+        # Put days before times, because PostgreSQL's jsonb does not preserve the order of keys.
         ordered = sorted(
             value.items(),
             key=lambda item: _WINDOW_KEYS.index(item[0]) if item[0] in _WINDOW_KEYS else len(_WINDOW_KEYS),

@@ -2,7 +2,7 @@
 
 For a real request, the cell reads these data from its replica. This module reads the data from PostgreSQL.
 
-Attributes of a simulated request that a cell would derive from its packet.
+The module also derives the attributes that a cell would derive from the packet of the request.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -56,7 +56,7 @@ class StoredFacts:
     standing: Standing = "unapproved"
     # The tenant's own user.
     user: UserValidity | None = None
-    # Whether the checks use `user`: a user name was looked up, and no identity source can have the user instead.
+    # Whether the checks use `user`: the tenant has this user, or no identity source can have the user.
     has_user_facts: bool = False
 
 
@@ -211,14 +211,14 @@ class _SimulatedPacket:
 
 
 def use_rule_names(request: object) -> object:
-    """Rename RADIUS attributes such as `NAS-Identifier` to their names in rules."""
+    """Rename RADIUS attributes to their names in rules: `NAS-Identifier` becomes `radius.NAS-Identifier`."""
     if not isinstance(request, dict):
         return request
     return {_rule_attribute_name(name, request): values for name, values in request.items()}
 
 
 def _rule_attribute_name(name: object, request: Mapping[object, object]) -> object:
-    # Engine attributes do not begin with a capital letter.
+    # Only names of RADIUS attributes begin with a capital letter.
     if not isinstance(name, str) or not name[:1].isupper() or find_attribute(_PREFIX + name) is None:
         return name
     return name if _PREFIX + name in request else _PREFIX + name
@@ -249,7 +249,7 @@ def packet_facts(
     station = normalise_mac(name)
     if station and station == (packet.mac or station):
         found["method"] = ("mab",)
-        # Call-Check shows that the NAS wrote the MAC address as the name. Otherwise a person may have typed it.
+        # Call-Check shows that the NAS sent the MAC address as the name. Otherwise a person may have typed the name.
         if not packet.first(_STATION) and packet.first("Service-Type") == "Call-Check":
             found["mac"] = (station,)
     return found

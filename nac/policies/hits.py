@@ -16,7 +16,7 @@ from nac.kit.ids import TenantId
 from nac.models import Policy, PolicyHits, Tenant
 from nac.policies.service import PolicyVersionNotFound, find_policy, require_version
 
-# Older rows are deleted, except the row of the last day with a hit of each published rule.
+# Admit deletes older rows. For each rule of a published version, Admit keeps the row of the last day with a hit.
 RETENTION_DAYS = 92
 _WINDOW_DAYS = (1, 7, 30)
 
@@ -75,7 +75,6 @@ def count_hits(session: Session, *, tenant_id: TenantId, slug: str = "", today: 
 
 
 def hit_rows(counts: HitCounts) -> list[dict[str, Any]]:
-    """Return the counts for JSON."""
     return [
         {
             "rule": rule.rule_id,

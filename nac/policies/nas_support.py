@@ -11,7 +11,7 @@ from nac.engine.vendors import all_vendors, find_vendor, known_vendor, vendor_na
 from nac.kit.advice import Advice
 
 if TYPE_CHECKING:
-    # The command line checks documents without the database libraries.
+    # Only for type checks, because the command line checks documents without the database libraries.
     from nac.models import Nas, Site
 
 _REMEDY = "or use the result in a rule with a condition on nas.vendor"
@@ -45,7 +45,6 @@ def list_vendor_limits(policy: Policy, vendors: Iterable[str] | None = None) -> 
 
 
 def list_vendor_names(nases: "Iterable[Nas]") -> list[str]:
-    """Return the names of the vendors of these NASes."""
     return sorted({find_vendor(nas.vendor).name for nas in nases})
 
 

@@ -83,7 +83,6 @@ def run_tests(
 
 
 def test_row(result: PolicyTestResult) -> dict[str, Any]:
-    """Return a result for JSON."""
     decision = result.decision
     return {
         "name": result.test.name,

@@ -43,8 +43,8 @@ def require_acknowledged(
 ) -> dict[str, Any] | None:
     """Return the replay summary to store with the version; None if the tenant requires no replay.
 
-    The replay compares the draft with the published version over the tenant's replay days. Raises
-    UnacknowledgedDifferences.
+    The replay compares the draft with the published version, for the requests of the last `replay_days` of the tenant.
+    Raises UnacknowledgedDifferences if `acknowledge` is not the digest of the differences.
     """
     days = session.get_one(Tenant, tenant_id, populate_existing=True).replay_days
     if days is None:

@@ -27,13 +27,13 @@ class ReplayOptions:
     """Parameters of a replay. The JSON input of a replay job has the same keys."""
 
     days: int
-    # Document to replay instead of a stored version.
+    # Policy document that decides the replayed requests, instead of a stored version.
     document: object | None = None
     # Slug of the policy; "" if the tenant has only one policy.
     policy: str = ""
     # Version of the policy; None for the newest.
     version: int | None = None
-    # Slug of the only site to replay.
+    # Slug of the site whose requests to replay; "" for all sites.
     site: str = ""
     against: ReplayBaseline = "recorded"
 
@@ -46,7 +46,7 @@ def run_replay(
     Raises PolicyNotFound and errors of `replay_policy`.
     """
     policy, document = None, parameters.document
-    # A document needs no policy if it is replayed at one site, or if the tenant has no policies.
+    # A document needs no policy if the replay is for one site, or if the tenant has no policies.
     if (
         parameters.policy
         or document is None

@@ -1,4 +1,4 @@
-"""Replay: decisions of a policy about recorded requests, and their differences.
+"""Replay: decides recorded requests with a policy document, and lists the decisions that differ.
 
 A replay uses the engine of the cells. The replay compares verdict, rule, VLAN and monitor mode, but no other reply
 attributes.
@@ -29,7 +29,7 @@ from nac.tenancy import sites
 
 MAX_DAYS = 366
 EXAMPLES_PER_DIFFERENCE = 3
-# Limit of listed groups. The smallest groups are counted but not listed.
+# Limit of listed groups of differences. The smallest groups are counted but not listed.
 MAX_LISTED_DIFFERENCES = 200
 
 
@@ -37,7 +37,7 @@ MAX_LISTED_DIFFERENCES = 200
 class Replay:
     since: datetime
     until: datetime
-    # Slugs of the replayed sites.
+    # Slugs of the sites whose requests were replayed.
     sites: tuple[str, ...]
     against: ReplayBaseline
     # Number of recorded requests at these sites. Each replayed request is `unchanged` or `changed`.
@@ -46,14 +46,14 @@ class Replay:
     changed: int
     # Number of requests that could not be replayed, by reject reason or OLDER_FORMAT.
     not_replayable: Mapping[str, int]
-    # Rejects that the failure limiter did not record individually.
+    # Number of rejects that the failure limiter did not record individually.
     suppressed: int
     # Largest group first, at most MAX_LISTED_DIFFERENCES groups.
     differences: tuple[ReplayDifference, ...]
-    # Number of all groups, including those that are not listed.
+    # Number of all groups of differences, including groups that are not listed.
     groups: int
     unrecorded: tuple[UnrecordedAttribute, ...]
-    # Identifies this draft and its differences. Users acknowledge the differences with it.
+    # Identifies this draft and its differences. A person sends the digest to acknowledge the differences.
     digest: str
 
 
@@ -69,11 +69,12 @@ def replay_policy(
     until: datetime | None = None,
     tell: Callable[[int], None] | None = None,
 ) -> Replay:
-    """Replay `document` over the last `days` before `until` (default now) at the sites of the policy.
+    """Decide the recorded requests of the last `days` before `until` (default now) again, with `document`.
 
-    `site` is the slug of a single site, which can use another policy. Without `site` and `policy_id`, all sites are
-    replayed. With `against` "published", compares with the decisions of the published version at each site, otherwise
-    with the recorded decisions. `tell` receives the number of requests replayed so far. Raises InvalidPolicy.
+    The requests are from the sites of the policy, or only from the site with the slug `site`, which can use another
+    policy. Without `site` and `policy_id`, the requests are from all sites. If `against` is "published", compares with
+    the decisions of the published version at each site, otherwise with the recorded decisions. `tell` receives the
+    number of requests replayed so far. Raises InvalidPolicy.
     """
     if not 1 <= days <= MAX_DAYS:
         raise InvalidInput(f"Invalid number of days: {days}.", place="days", remedy=f"Use 1 to {MAX_DAYS} days.")

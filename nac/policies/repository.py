@@ -26,7 +26,7 @@ def get_by_slug(session: Session, tenant_id: TenantId, slug: str) -> Policy | No
 
 
 def lock_by_slug(session: Session, tenant_id: TenantId, slug: str) -> Policy | None:
-    """Lock the policy until the transaction ends, so that concurrent saves get consecutive numbers."""
+    """Lock the policy until the transaction ends, so that concurrent saves get consecutive version numbers."""
     return session.scalar(
         select(Policy)
         .where(Policy.tenant_id == tenant_id, Policy.slug == slug)
@@ -103,7 +103,7 @@ def list_nases_at(session: Session, tenant_id: TenantId, site_id: UUID) -> Seque
 
 
 def get_published_documents(session: Session, tenant_id: TenantId) -> dict[UUID, object]:
-    """Return the published documents by id of the policy."""
+    """Return the published documents by policy id."""
     query = select(PolicyVersion.policy_id, PolicyVersion.document).join(
         Policy,
         (Policy.tenant_id == PolicyVersion.tenant_id)
@@ -114,7 +114,6 @@ def get_published_documents(session: Session, tenant_id: TenantId) -> dict[UUID,
 
 
 def site_slugs_of_policy(session: Session, tenant_id: TenantId, policy_id: UUID) -> Sequence[str]:
-    """Return the slugs of the sites that use the policy."""
     query = select(Site.slug).where(Site.tenant_id == tenant_id, Site.policy_id == policy_id).order_by(Site.slug)
     return session.scalars(query).all()
 

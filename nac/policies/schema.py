@@ -200,7 +200,7 @@ def _rules() -> JsonSchema:
 
 
 def _results() -> JsonSchema:
-    """Schema of results (ADR 0005): vendor-neutral results, and RADIUS attributes."""
+    """Return the schemas of results (ADR 0005): vendor-neutral results, and RADIUS attributes."""
     reply = _object(
         {
             "attribute": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_./-]{0,126}$"},

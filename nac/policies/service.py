@@ -95,7 +95,7 @@ def create_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
 
 
 def rename_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, name: str) -> Policy:
-    """Change the name of a policy. The slug of the policy does not change."""
+    """Change the name of a policy, but not its slug."""
     policy = _require_locked(session, tenant_id, slug)
     before = policy.name
     policy.name = require_name(name or slug)
@@ -116,7 +116,7 @@ def save_draft(
     written: str | None = None,
     refuse_absent: bool = True,
 ) -> PolicyVersion:
-    """Store a document as the newest version. Raises InvalidPolicy with every mistake; then nothing is stored.
+    """Store a document as the draft, with the next version number. Raises InvalidPolicy with every mistake.
 
     `written` is the original text of `document`, stored for display. `check_document` explains `refuse_absent`.
     """
@@ -183,7 +183,8 @@ def publish_policy(
     policy = _require_locked(session, tenant_id, slug)
     if _require_draft(session, policy, number).number != draft.number or policy.published_version != in_force:
         raise Conflict("The policy changed meanwhile.", place="policy", remedy="Reload the policy and try again.")
-    # Check again, because named objects and sites may have changed during the replay. This check locks them.
+    # Check again, because sites, and objects that the policy names, may have changed during the replay. This check also
+    # locks the objects.
     check_document(session, tenant_id=tenant_id, document=draft.document, refuse_absent=refuse_absent, keep=True)
     check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=draft.document)
     draft.replayed = replayed

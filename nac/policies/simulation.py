@@ -43,8 +43,7 @@ from nac.policies.site_context import NO_SITE, build_site_context
 from nac.sessions.decisions.service import LoggedDecision
 from nac.tenancy import sites
 
-# Prefixes that separate mistakes in the request and in the policy. Request and policy may each have thousands of
-# mistakes.
+# Prefixes of mistakes, which tell mistakes in the request from mistakes in the policy.
 REQUEST_SIDE, POLICY_SIDE = "request", "policy"
 _STATED_USER = ("user.group", "user.source")
 
@@ -66,9 +65,9 @@ class SimulatedPlace(NamedTuple):
 class SimulatedAdmission:
     """Data about a simulated request for the checks before the policy.
 
-    The simulation presumes what the request does not state: valid credentials, an offered method, an existing user. If
-    the request states `endpoint.known`, the stored endpoint does not matter. If the request states the user's groups,
-    the stored user does not matter.
+    The simulation assumes what the request does not contain: valid credentials, an offered method, an existing user. If
+    the request contains `endpoint.known`, the stored endpoint does not matter. If the request contains the user's
+    groups, the stored user does not matter.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class SimulatedAdmission:
         stored: StoredFacts,
         now_seconds: int,
     ) -> None:
-        """`values` are all attributes of the request, including filled attributes.
+        """`values` are all attributes of the request, including attributes that the simulation added.
 
         `stated` are the names of the attributes that the caller set.
         """
@@ -129,17 +128,16 @@ class InvalidSimulation(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    # The decision, with its trace.
     decision: Decision
     why: str
     # Slug of the policy; "" for a document that is not a stored version.
     policy: str
     version: int | None
-    # Slug of the site; "" for no site. Then UTC and the policy's own fallback apply.
+    # Slug of the site. If there is no site (""), UTC and the policy's own fallback apply.
     site: str
     at: datetime
     request: Mapping[str, FactValues]
-    # Attributes filled from the database.
+    # Names of the attributes that the simulation added.
     filled: tuple[str, ...]
     notes: tuple[str, ...]
     # Whether a check before the policy rejects the request.
@@ -159,10 +157,9 @@ def simulate(
 ) -> Simulation:
     """Decide `request` ({attribute: value or [values]}) at the time `at` (epoch seconds, default now).
 
-    The policy is `document`. Without `document`, the policy is the policy `slug`. Without `slug`, the policy is the
-    policy of the site or, without a site, the tenant's only policy. Without a published
-    version, a site's policy denies the request, and any other policy applies in its newest version. The site's time
-    zone and fallback apply.
+    The first of these policies decides: `document`, the policy `slug`, the policy of the site, the tenant's only policy
+    (if there is no site). If the policy of the site has no published version, the request is denied. Otherwise, if no
+    version is published, the newest version decides. The site's time zone and fallback apply.
 
     `fill` adds missing attributes from the packet and from the stored NAS, endpoint (`mac`) and user (`user.name`).
     `fill` also applies the cell's checks before and after the policy. Without `site`, `fill` also applies the site of

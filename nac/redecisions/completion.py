@@ -1,6 +1,7 @@
 """Completion and cancellation of re-decision runs.
 
-After a run has checked all its sessions, the run sends requests, waits for approval, or is done.
+After a run has checked all its sessions, the run sends requests, waits for approval, or is done. An item of a run is a
+session whose NAS must get a request.
 """
 
 import logging
@@ -20,7 +21,7 @@ from nac.sessions.coa_requests.request_queue import withdraw_redecision
 
 _log = logging.getLogger(__name__)
 
-# Automatic disconnects count within this time, so that many small changes together need approval, too.
+# Automatic disconnects within this time count together, so that many small changes need approval, too.
 _WINDOW = timedelta(hours=1)
 
 
@@ -78,7 +79,8 @@ def _describe_over_ceiling(session: Session, run: Redecision, settings: TenantRe
 def _supersede_older(session: Session, run: Redecision) -> None:
     """End older runs, because this run checked all sessions again.
 
-    An older run that a user approved keeps those items that are equal in both runs.
+    An older run that a user approved still sends the requests for sessions that have the same action and the same new
+    decision in this run. Admit withdraws the other unsent requests of the older run.
     """
     for older in repository.lock_older(session, run):
         if older.state == "sending" and older.sends and (left := repository.leave_alike_to_older(session, run, older)):
@@ -88,7 +90,7 @@ def _supersede_older(session: Session, run: Redecision) -> None:
 
 
 def settle_rejudged(session: Session, tenant_id: TenantId, judged: Sequence[Judgement]) -> None:
-    """Set items of waiting runs to "settled" if `judged` has a newer decision about their sessions."""
+    """In waiting runs, set each item to "settled" if `judged` has a newer decision about its session."""
     rows = [each.live.id for each in judged if not each.undecidable and not each.is_asked]
     if rows:
         for run in repository.lock_waiting(session, tenant_id):
@@ -128,7 +130,7 @@ def _end_if_empty(session: Session, run: Redecision) -> None:
 def stop_run(session: Session, run: Redecision, detail: str) -> int:
     """Stop a run. Returns the number of requests that were withdrawn."""
     if run.state == "deciding" and run.again:
-        # The user did not stop the changes that arrived during the run, so another run must process them.
+        # Another run must process the changes that arrived during this run.
         add_pending_changes(session, run.tenant_id, [(CHANGED_MEANWHILE, "")], seconds=0)
     _end_run(session, run, "stopped", detail)
     run.holds = True

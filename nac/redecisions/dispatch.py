@@ -1,6 +1,6 @@
 """Queues requests of re-decision runs to NASes, at the rates of the tenant and its NASes.
 
-Marks: rows that record changes. A mark starts a re-decision, or a second check of sessions.
+A mark is a row that records a change. A mark starts a re-decision, or a second check of sessions.
 """
 
 from collections import Counter
@@ -22,18 +22,19 @@ from nac.redecisions.judgement import Judge
 from nac.redecisions.settings import TenantRedecisionSettings
 from nac.sessions.coa_requests.request_queue import REDECIDED_REASON, queue_session_requests
 
-# Nouns of changes that concern a device, user or certificate. All other changes concern every session. The sessions of
-# such a change are checked again later under another noun, because some sessions become known late.
+# Kinds of objects (nouns) whose changes concern only the sessions of a device, user or certificate. All other changes
+# concern every session. Admit checks the sessions again later, with a second noun, because it learns of some sessions
+# late.
 CONCERNING_NOUNS = ("endpoint", "user", "certificate", "external-status")
 SECOND_LOOK_NOUNS = {f"{noun}-again": noun for noun in CONCERNING_NOUNS}
-# Internal nouns: sessions with a higher id than the key, and a session whose open request may fail.
+# Internal nouns: all sessions whose id is higher than the key, and one session with an open request that may fail.
 LATE_SESSIONS, BUSY_SESSION = "late", "session"
-# Changes that arrived while a run checked all sessions, before a user stopped the run.
+# Noun of changes that arrived while a run checked all sessions, before a user stopped the run.
 CHANGED_MEANWHILE = "meanwhile"
-# Delay in seconds. After it, Admit knows the sessions of all logins before a change.
+# Seconds after a change until Admit knows the sessions of all logins before the change.
 LATE_SECONDS = 60
 
-# Skips changes that the cell has not applied. Skips late checks until the journal up to their time is stored.
+# Skips changes that the cell has not applied. Skips late checks until the cell's journal is stored up to their time.
 _DUE_MARKS = text(
     """
 WITH cell AS MATERIALIZED (
@@ -55,7 +56,7 @@ _WAITING = text(
 
 
 def take_pending_changes(session: Session, tenant_id: TenantId, limit: int) -> Sequence[tuple[str, str]]:
-    """Delete due marks (rows that record changes) whose changes the cell has applied.
+    """Delete due marks whose changes the cell has applied.
 
     Returns the kind of object (noun) and the key of each deleted mark.
     """
@@ -95,7 +96,7 @@ def schedule_second_look(session: Session, tenant_id: TenantId, rows: Sequence[i
 MAX_AT_NAS = 10
 # Limit of runs per turn. The runs that wait longest come first.
 MAX_RUNS = 50
-# Limit of open requests per tenant, in seconds of its rate. So requests of users are sent soon.
+# Limit of open requests of a tenant: the requests of this many seconds at its rate. So requests of users are sent soon.
 _MAX_WAITING_SECONDS = 5
 # A late worker sends the requests of at most this many seconds at once.
 _CATCH_UP_SECONDS = 2.0
@@ -137,7 +138,7 @@ def _compute_allowance(
 def _choose_items(session: Session, run: Redecision, waiting: Counter[str], room: int) -> Sequence[RedecisionItem]:
     """Return up to `room` items whose NASes can take more requests.
 
-    Adds the items to `waiting`, the number of waiting requests by NAS.
+    Counts the items in `waiting` (the number of waiting requests by NAS).
     """
     busy = [nas for nas, count in waiting.items() if count >= MAX_AT_NAS]
     chosen: list[RedecisionItem] = []

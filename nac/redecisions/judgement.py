@@ -2,9 +2,6 @@
 
 Packet and credentials come from the recorded request. All other data is current, such as NAS, site, policy, endpoint,
 user, certificate status and time.
-
-Data about a live session for the checks of a request. The credentials are recorded, and all other data is
-current.
 """
 
 import logging
@@ -119,10 +116,10 @@ class SessionAdmission:
 
 
 _log = logging.getLogger(__name__)
-# Reasons why a session cannot be decided:
-#   no-class           its NAS returned no Class of Admit, so the decision is unknown
+# Reasons why Admit cannot decide again about a session:
+#   no-class           the NAS returned no Class of Admit, so the decision is unknown
 #   no-decision        the auth log no longer has the decision
-#   older-format       an older version recorded less
+#   older-format       an older version of Admit recorded less data
 #   not-recorded       the policy uses certificate fields that were not recorded
 #   unreadable-policy  this version cannot read the published policy
 #   fault              the stored data caused an error; see the worker's log
@@ -141,7 +138,7 @@ _ALWAYS_RECORDED = frozenset(
 )
 _AGE_FACTS = frozenset(("certificate.age_days", "certificate.expires_in_days"))
 _DAY_SECONDS = 86_400
-# If more rows fail, the cause is not in single rows.
+# Limit of rows that can fail. If more rows fail, the rows are not the cause.
 MAX_FAULTY = 10
 _Row = TypeVar("_Row")
 _Result = TypeVar("_Result")
@@ -162,7 +159,7 @@ class Judgement(NamedTuple):
     undecidable: UndecidableReason | None = None
     # Whether a request about the session is open or has just ended.
     is_asked: bool = False
-    # Whether a step of the request is a Disconnect.
+    # Whether a step of the request's recipe is a Disconnect-Request.
     may_disconnect: bool = False
 
 
@@ -191,7 +188,7 @@ class Judge:
     """
 
     def __init__(self, session: Session, tenant_id: TenantId, drafts: Mapping[UUID, object] | None = None) -> None:
-        """`drafts` (documents by id of the policy) replace published documents."""
+        """`drafts` (documents by policy id) replace the published documents of these policies."""
         self._session = session
         self._tenant_id = tenant_id
         self._documents = {**policies.get_published_documents(session, tenant_id), **(drafts or {})}
@@ -243,7 +240,7 @@ class Judge:
         except _UndecidableSession as exc:
             return Judgement(live, "", _NO_ANSWER, _NO_ANSWER, "", nas_name, slug, exc.why)
         before = ComparedOutcome(recorded.verdict, recorded.rule_id, recorded.vlan, recorded.monitored)
-        # If the device logged in after the last request, its decision is newer than the request.
+        # If the device logged in after the last request to the NAS, that request no longer matters.
         is_asked = live.asked_at is not None and recorded.at < live.asked_at
         action = "" if is_asked else _required_action(recorded, after)
         cuts = _may_disconnect(action, nas.vendor if nas else "")
@@ -261,7 +258,6 @@ class Judge:
         counts: Mapping[int, tuple[int, int]],
         at: int,
     ) -> Decision:
-        """Decide again about one session with the checks and the engine of the cell."""
         document = self._documents.get(site.policy_id) if site and site.policy_id else None
         admission = SessionAdmission(recorded, values, CurrentPlace(site, document), current, at)
         try:
@@ -303,7 +299,10 @@ class Judge:
         return policy
 
     def _counts(self, found: Mapping[int, RecordedDecision]) -> Mapping[int, tuple[int, int]]:
-        """Count the earlier sessions of each session's device and user; {} if no policy uses these counts."""
+        """For each session, count the earlier sessions of its device and of its user.
+
+        Returns {} if no policy uses these counts.
+        """
         if not any(self._asks_for_counts(site) for site in self._sites.values()):
             return {}
         # The cell counts sessions by the name in the tunnel or the certificate, so use that name.
@@ -321,7 +320,7 @@ class Judge:
     def _add_certificate_fields(
         self, facts: dict[str, Values], policy: Policy, recorded: RecordedDecision, knowledge: CurrentFacts, at: int
     ) -> None:
-        """Add the certificate fields that the policy uses to `facts`.
+        """Add to `facts` the certificate fields that the policy uses.
 
         Raises _UndecidableSession if the policy uses fields that were not recorded.
         """
@@ -402,7 +401,7 @@ def _lasting_facts(recorded: RecordedDecision) -> dict[str, Values]:
         if name not in _LOCATION_FACTS
         and name not in _COUNT_FACTS
         and not name.startswith(_ENDPOINT_PREFIXES)
-        # Admit knows the facts of a directory only from the login.
+        # Admit knows the directory's data about a user only from the login.
         and (of_directory or not name.startswith("user."))
     }
 

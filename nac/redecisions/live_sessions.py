@@ -1,4 +1,4 @@
-"""Live sessions with their recorded decisions, read in pages to bound memory."""
+"""Live sessions with their recorded decisions, read in pages to limit memory."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ from nac.sessions.decisions.recorded_requests import from_microseconds
 
 # Number of sessions per transaction.
 PAGE_ROWS = 1_000
-# After a request succeeds, the session's Stop is on the way. Send no other request within this time.
+# After a successful request, Admit sends no other request within this time, because the session's Stop can arrive.
 _JUST_NOW = "30 seconds"
 
 _LIVE = """
@@ -48,8 +48,8 @@ _LATER = text(
 )
 _COUNT = text("SELECT count(*) FROM sessions s WHERE s.tenant_id = :tenant AND s.stopped_at IS NULL")
 
-# Sessions that changes of these devices, users or certificates concern. Certificates are looked up in decisions since a
-# day before the oldest live session.
+# Live sessions of these devices, users or certificates. To find the devices of a certificate, the query reads the
+# decisions since a day before the oldest live session.
 _CONCERNED = text(
     """
 SELECT s.id FROM sessions s
@@ -92,8 +92,8 @@ WHERE coalesce((
 """
 )
 
-# For each session, only sessions that began earlier count, so that a limit in a policy rejects the newest session.
-# Higher counts make no difference.
+# Limit of counted sessions; higher counts make no difference. For each session, only sessions that began earlier count,
+# so that a limit in a policy rejects the newest session.
 _MAX_COUNTED = 1_000
 _EARLIER = text(
     """
@@ -212,7 +212,7 @@ def count_earlier(session: Session, tenant_id: TenantId, names: Mapping[int, str
 def load_decisions(
     session: Session, tenant_id: TenantId, sessions: Sequence[LiveSession]
 ) -> Mapping[int, RecordedDecision]:
-    """Return the recorded decisions by id of the session.
+    """Return the recorded decisions by session id.
 
     The result has no entry for a session without a recorded decision.
     """

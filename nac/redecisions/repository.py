@@ -34,8 +34,8 @@ from nac.sessions.coa_requests.request_queue import WAITING_STATES
 
 OPEN_STATES = ("deciding", "waiting", "sending")
 _AFTER_COLUMNS = ("after_verdict", "after_rule", "after_vlan", "after_monitored", "after_reason")
-# Each of the two runs may have a million items, but PostgreSQL expects one item. So look up items by key, without a
-# join.
+# Whether the other run has an equal item whose request is unsent or has no response yet. Each run may have a million
+# items, but PostgreSQL expects one item. So look up items by key, without a join.
 _ALIKE = """
 coalesce((
     SELECT true FROM redecision_items o
@@ -80,9 +80,9 @@ def lock_oldest(session: Session, tenant_id: TenantId, state: str, *, scope: str
 
 
 def lock_open(session: Session, tenant_id: TenantId) -> None:
-    """Lock all runs that users can stop. When a user stops a run, Admit locks the run before its requests.
+    """Lock all runs that users can stop.
 
-    This function therefore locks the runs first.
+    Call this function before you lock requests, because Admit locks in this order when a user stops a run.
     """
     query = select(Redecision.id).where(Redecision.tenant_id == tenant_id, Redecision.state.in_(OPEN_STATES))
     session.execute(query.order_by(Redecision.id).with_for_update())
@@ -141,7 +141,7 @@ def _items_of_run(run: Redecision) -> ColumnElement[bool]:
 
 
 def upsert_items(session: Session, run: Redecision, judgements: Iterable[Judgement]) -> None:
-    """Insert items. If the run already has an item about a session, the new decision replaces the item."""
+    """Insert an item for each session that needs a request, or replace the run's item about the session."""
     rows = [_item_row(run, each) for each in judgements if each.action]
     if not rows:
         return
@@ -181,7 +181,6 @@ def _item_row(run: Redecision, judgement: Judgement) -> dict[str, Any]:
 
 
 def count_items(session: Session, run: Redecision) -> dict[str, int]:
-    """Count the items of a run by action."""
     query = select(RedecisionItem.action, func.count()).where(_items_of_run(run))
     return {row[0]: row[1] for row in session.execute(query.group_by(RedecisionItem.action))}
 
@@ -270,9 +269,9 @@ def lock_waiting(session: Session, tenant_id: TenantId) -> Sequence[Redecision]:
 
 
 def settle_items(session: Session, run: Redecision, rows: Collection[int]) -> int:
-    """End the unsent items of these sessions as "settled", because the sessions need no request.
+    """Set the unsent items of these sessions to "settled", because the sessions need no request.
 
-    Returns the number of items.
+    Returns the number of these items.
     """
     unsent = RedecisionItem.state == "found"
     result = session.execute(_update_items(run.tenant_id, run.id, rows).where(unsent).values(state="settled"))
@@ -300,13 +299,11 @@ def _item_result(judgement: Judgement) -> tuple[str, ...]:
 
 
 def count_states(session: Session, run: Redecision) -> dict[str, int]:
-    """Count the items of a run by state."""
     query = select(RedecisionItem.state, func.count()).where(_items_of_run(run))
     return {row[0]: row[1] for row in session.execute(query.group_by(RedecisionItem.state))}
 
 
 def count_requests(session: Session, run: Redecision) -> dict[str, int]:
-    """Count the requests of a run by state."""
     query = select(CoaRequest.state, func.count()).where(
         CoaRequest.tenant_id == run.tenant_id, CoaRequest.redecision_id == run.id
     )
@@ -351,10 +348,7 @@ def withdraw_items(session: Session, run: Redecision) -> None:
 
 
 def iter_found_changes(session: Session, run: Redecision) -> Iterator[CountedChange]:
-    """Yield each group of equal changes, with the number of items in the group and an example.
-
-    PostgreSQL counts the items of each group.
-    """
+    """Yield each group of equal changes, with the number of sessions in the group and an example."""
     item = RedecisionItem
     before = item.before_verdict, item.before_rule, item.before_vlan, item.before_monitored
     after = item.after_verdict, item.after_rule, item.after_vlan, item.after_monitored

@@ -1,4 +1,4 @@
-"""Runs of the re-decision worker: changes start runs, runs check sessions page by page, and the worker queues requests.
+"""Work on re-decisions: changes start runs, runs check sessions page by page, and the worker queues requests to NASes.
 
 Each call is one bounded transaction of one tenant, so a killed worker leaves a consistent state.
 """
@@ -82,7 +82,7 @@ def create_run(
 
 
 def _process_changes(session: Session, tenant_id: TenantId, settings: TenantRedecisionSettings) -> bool:
-    """Process due changes. Returns whether due changes are left. The changes of several calls share a run."""
+    """Process due changes. Returns whether due changes are left. If so, the next call continues the same run."""
     marks = take_pending_changes(session, tenant_id, MAX_CHANGES)
     run = repository.lock_oldest(session, tenant_id, "deciding", scope="some")
     if marks and settings.mode != "off":
@@ -96,10 +96,10 @@ def _process_changes(session: Session, tenant_id: TenantId, settings: TenantRede
 def _apply_changes(
     session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]], run: Redecision | None
 ) -> Redecision | None:
-    """Check the sessions that these changes concern. Returns the run that checks only some sessions, or None."""
+    """Check the sessions that these changes concern. Returns the run of scope `some` for these sessions, or None."""
     nouns = {noun for noun, _ in marks}
     if "policy" in nouns:
-        # After a publication, stopped runs hold back no sessions.
+        # After a publication, stopped runs no longer prevent requests about their sessions.
         repository.release_stopped(session, tenant_id)
     if nouns - _NARROW_NOUNS:
         _schedule_full_run(session, tenant_id, _describe_cause(marks))
@@ -246,7 +246,7 @@ def prune(session: Session, *, tenant_id: TenantId, days: int) -> int:
 
 
 def results_row(session: Session, run: Redecision) -> dict[str, Any]:
-    """Return counts by NAS, site, change and state, for JSON."""
+    """Return the number of sessions with differences by NAS, site, change and state, for JSON."""
     if run.found is not None:
         return dict(run.found)
     tallies = RedecisionTallies(undecidable=Counter(run.undecidable))
@@ -264,7 +264,7 @@ def fold_items(session: Session, run: Redecision) -> int:
 
 
 def record_failure(session: Session, *, tenant_id: TenantId, detail: str) -> None:
-    """Count a failure to decide again about the tenant's sessions. After several failures, the cell raises an alarm."""
+    """Count a failed re-decision of the tenant. After several failures, the cell raises an alarm."""
     message = detail[:_MAX_DETAIL_CHARACTERS]
     row = insert(RedecisionFailure).values(tenant_id=tenant_id, detail=message)
     times = RedecisionFailure.times + 1
@@ -272,5 +272,5 @@ def record_failure(session: Session, *, tenant_id: TenantId, detail: str) -> Non
 
 
 def clear_failure(session: Session, *, tenant_id: TenantId) -> None:
-    """Delete the count of failures, because Admit has decided about the tenant's sessions without an error."""
+    """Delete the count of failures, because a re-decision of the tenant had no error."""
     session.execute(delete(RedecisionFailure).where(RedecisionFailure.tenant_id == tenant_id))

@@ -47,7 +47,7 @@ class RedecisionNotFound(NotFound):
 @dataclass(frozen=True, slots=True)
 class RedecisionPreview:
     tallies: RedecisionTallies
-    # Whether the disconnects and the automatic ones of the last hour exceed the ceiling.
+    # Whether these disconnects and the automatic disconnects of the last hour together exceed the ceiling.
     over_ceiling: bool
     settings: TenantRedecisionSettings
 
@@ -55,7 +55,7 @@ class RedecisionPreview:
 def preview_redecision(
     session: Session, *, tenant_id: TenantId, drafts: Mapping[UUID, object] | None = None
 ) -> RedecisionPreview:
-    """Count the requests that `drafts` (documents by id of the policy) would cause.
+    """Count the requests that `drafts` (documents by policy id) would cause.
 
     Without `drafts`, counts for the published policies. Reads every live session page by page and writes nothing.
     Raises InvalidPolicy.
@@ -77,7 +77,7 @@ def preview_redecision(
 
 
 def start_redecision(session: Session, *, actor: str, tenant_id: TenantId) -> Redecision:
-    """Check every live session now, and send the requests in every re-decision mode of the tenant.
+    """Start a run that checks every live session and sends its requests, in any re-decision mode of the tenant.
 
     If the run would disconnect more sessions than the ceiling permits, a user must approve the run. Raises Conflict if
     a run is checking all sessions.
@@ -98,7 +98,10 @@ def start_redecision(session: Session, *, actor: str, tenant_id: TenantId) -> Re
 
 
 def approve_redecision(session: Session, *, actor: str, tenant_id: TenantId, number: int) -> Redecision:
-    """Send the requests of a waiting run. Raises RedecisionNotFound, or Conflict if the run does not wait."""
+    """Approve a waiting run, so that the worker sends its requests.
+
+    Raises RedecisionNotFound, or Conflict if the run does not wait.
+    """
     run = require_redecision(session, tenant_id=tenant_id, number=number, lock=True)
     if run.state != "waiting":
         raise Conflict(
@@ -115,7 +118,7 @@ def approve_redecision(session: Session, *, actor: str, tenant_id: TenantId, num
 def stop_redecision(session: Session, *, actor: str, tenant_id: TenantId, number: int) -> int:
     """Stop a run. Returns the number of withdrawn requests.
 
-    Completed requests are not undone. Raises RedecisionNotFound, or Conflict if the run has ended.
+    Admit does not undo completed requests. Raises RedecisionNotFound, or Conflict if the run has ended.
     """
     run = require_redecision(session, tenant_id=tenant_id, number=number, lock=True)
     waits = repository.count_requests(session, run)

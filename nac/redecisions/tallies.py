@@ -1,4 +1,4 @@
-"""Counts of a re-decision by action, NAS, site and change, with a few examples each."""
+"""Counts of sessions in a re-decision by action, NAS, site and change, with a few examples of each change."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ class RedecisionTallies:
     unchanged: int = 0
     # Number of sessions about which a request is open or has just ended.
     asked_already: int = 0
-    # Number of sessions whose request may disconnect.
+    # Number of sessions whose request may disconnect the device.
     may_disconnect: int = 0
     actions: Counter[str] = field(default_factory=Counter)
     # Number of sessions by UndecidableReason (nac.redecisions.judgement).

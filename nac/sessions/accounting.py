@@ -118,7 +118,7 @@ def _build_logged(row: AccountingRow) -> LoggedAccounting:
 def _list_stretch(
     session: Session, tenant_id: TenantId, wanted: AccountingFilter, stretch: LogStretch, limit: int
 ) -> Sequence[AccountingRow]:
-    """List records of a range of log rows in its order, with the current names of NAS and site."""
+    """List the matching records of a range of log rows, with the current names of NAS and site."""
     return _list_with_names(session, tenant_id, stretch, _filter_clause(wanted), limit)
 
 

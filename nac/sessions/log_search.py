@@ -28,9 +28,10 @@ LogTable = type[AuthLog] | type[AccountingLog]
 Row = TypeVar("Row")
 Query = TypeVar("Query", bound=Select[*tuple[Any, ...]])
 
-# Time limit before the last query. A page may take 150 ms, and the last range can take as long as all before it.
+# After this time, the search starts no further query. A page may take 150 ms, and the last query can take as long as
+# all earlier queries together.
 BUDGET_SECONDS = 0.05
-# Rows that a query reads without an index, before the search checks the time.
+# Number of rows that a query without an index reads before the search checks the time.
 SLICE_ROWS = 4_000
 _INITIAL_DAYS, _CONTINUATION_DAYS, _MAX_DAYS, _GROWTH = 2, 16, 64, 4
 _EVER, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
@@ -80,7 +81,7 @@ def search_log(
     found: list[Row] = []
     deadline = monotonic() + BUDGET_SECONDS
     reach = _OldestFirstWindow(session, log, until) if oldest_first else _NewestFirstWindow(session, log, until)
-    # When a search continues, earlier searches found little. The next days are not more likely to contain a match.
+    # If a search continues, the previous search found little, so begin with a longer range of days.
     days = _INITIAL_DAYS if before is None or reads_rows else _CONTINUATION_DAYS
     while True:
         end = reach.end(before, days)
@@ -154,7 +155,6 @@ def _slice_end_key(session: Session, log: LogTable, tenant_id: TenantId, stretch
 
 
 def _oldest_partition_day(session: Session, log: LogTable) -> datetime:
-    """Return the day of the log's oldest partition."""
     parent = cast(literal(log.__tablename__, String()), REGCLASS)
     day = func.substring(_CLASSES.c.relname, "_([0-9]{8})$")
     query = select(func.min(day)).where(_INHERITS.c.inhparent == parent, _CLASSES.c.oid == _INHERITS.c.inhrelid)

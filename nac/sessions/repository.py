@@ -1,6 +1,6 @@
 """Pages of sessions. Live sessions come first. Ended sessions follow, ordered by their end, latest first.
 
-The table `sessions` has live sessions and recently ended sessions. For some ended sessions, Admit only presumes the end
+The table `sessions` has live sessions and recently ended sessions. For some ended sessions, Admit only assumes the end
 (radius/agent/sessions/maintenance.py). The table `session_history` has all earlier sessions. Each of these kinds of
 sessions has its own index query for a page. The module then merges these pages.
 """
@@ -98,7 +98,7 @@ class SessionFilter:
     mac: str = ""
     # User-Name. Case is ignored.
     user: str = ""
-    # Address of the device, or a network that contains it. For IPv6, also a prefix that overlaps the network.
+    # Address of the device, or a network that contains the address. A network also matches overlapping IPv6 prefixes.
     address: Network | None = None
     # Slug of the site.
     site: str = ""
@@ -173,11 +173,8 @@ def list_ended(
 
 
 def _plan_by_order(session: Session, wanted: SessionFilter) -> AbstractContextManager[None]:
-    """Force the index order if the filter has a site.
-
-    The planner assumes a site of average size. For a large site, the planner would therefore read and sort all
-    sessions.
-    """
+    """Force the index order if the filter has a site, because the planner would read and sort all sessions of a large
+    site."""
     return force_index_order(session) if wanted.site else nullcontext()
 
 
@@ -215,8 +212,7 @@ def _list_page(
 
 @lru_cache(maxsize=1_024)
 def _build_statement(place: SessionPartition, given: frozenset[str], oldest_first: bool) -> Select[Any]:
-    """Build the statement for these filters. The statement is cached, because building it takes longer than running
-    it."""
+    """Build the statement for these filters. Cached, because building a statement takes longer than running it."""
     table: _Table = EndedSession if place == "history" else RadiusSession
     moment = table.started_at if place == "live" else table.stopped_at
     query = (

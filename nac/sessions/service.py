@@ -41,7 +41,7 @@ class SessionView:
 
     @property
     def seconds(self) -> int:
-        """Return the duration in seconds. The duration of a live session ends now."""
+        """Return the duration in seconds, for a live session until now."""
         row = self.row
         if row.stopped_at is None:
             return max(row.session_seconds or 0, int((utc_now() - row.started_at).total_seconds()))

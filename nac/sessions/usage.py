@@ -23,7 +23,7 @@ _SUMS = ("sessions", "seconds", "input_octets", "output_octets")
 class UsageRow:
     """Usage of one hour, device, user, NAS or site. The list contains only rows with reported usage in the period."""
 
-    # Start of the hour, MAC address in 12 hexadecimal digits, user, name or identifier of the NAS, or slug of the site.
+    # Start of the hour, MAC address (12 hexadecimal digits), user name, NAS (name or identifier), or site (slug).
     # "" if the value is missing.
     what: str
     sessions: int
@@ -43,8 +43,8 @@ def list_usage(
 ) -> Sequence[UsageRow]:
     """List usage. Hours are in order of time; other dimensions are in order of usage, largest first.
 
-    The period has whole hours and begins with the hour of `since`. Usage counts in the hour in which the NAS reported
-    the usage. Includes the usage of live sessions in their latest reported hour.
+    The period has whole hours and begins with the hour of `since`. Admit counts usage in the hour in which the NAS
+    reported the usage. Includes the usage of live sessions in their latest reported hour.
     """
     first = since.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     if until is not None and until <= first:
@@ -63,7 +63,7 @@ def list_usage(
     # Convert to numeric, because sums of 64-bit counters can overflow.
     sums = [func.sum(used.c[name]).label(name) for name in _SUMS[1:]]
     sessions = func.count(used.c.session_row.distinct()).label("sessions")
-    # Group by stored keys before the names are added. Finding names for hundreds of thousands of rows takes longer.
+    # Group by stored keys before adding names, because finding names for hundreds of thousands of rows takes longer.
     added = select(key, *of_nas, sessions, *sums).group_by(literal_column("1"), *of_nas).subquery()
     rows = session.execute(_select_named(tenant_id, by, added).limit(limit))
     return [UsageRow(str(row[0] or ""), *map(int, row[1:])) for row in rows]

@@ -1,4 +1,4 @@
-"""The agent's side of the journal: reads batches of records from a position and handles damage."""
+"""Reads batches of records from a position in the journal, for the agent, and skips damaged data."""
 
 import fcntl
 import os
@@ -29,12 +29,12 @@ class DamagedTail:
 
 @dataclass(slots=True)
 class RecordBatch:
-    # One record each, as msgpack.
+    # Each payload is one record as msgpack.
     payloads: list[memoryview] = field(default_factory=list)
     # Position after the last record of the batch.
     position: SegmentPosition = field(default_factory=SegmentPosition)
     cuts: list[DamagedTail] = field(default_factory=list)
-    # Whether the current segment has damage at `position`. The damage is skipped after the segment's writer has
+    # Whether the current segment has damage at `position`. The reader skips the damage after the segment's writer has
     # ended.
     damaged: bool = False
     # Whether later segments exist but are not read yet, because the writer of the current segment is still alive.
@@ -90,7 +90,7 @@ class JournalReader:
     def delete_before(self, position: SegmentPosition) -> None:
         """Delete segments before `position`.
 
-        The newest segment stays, because the names of later segments must be greater.
+        The newest segment stays, because the name of the next segment must be greater.
         """
         for segment in list_segments(self._directory)[:-1]:
             if segment < position.segment:

@@ -1,4 +1,4 @@
-"""Records that radiusd's module writes to the journal and the agent ships to PostgreSQL.
+"""Records that radiusd's module writes to the journal and that the agent ships to PostgreSQL.
 
 New fields must be at the end and have a default, because a newer agent must read records of an older module. Times are
 epoch microseconds.
@@ -19,7 +19,7 @@ class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
     at: int
     slot: int
     tenant_id: str
-    # The ids of site, NAS, rule and policy are "" if there is none.
+    # The ids of site, NAS, rule and policy are "" if the request has no site, NAS, rule or policy.
     site_id: str
     nas_id: str
     nas_address: str
@@ -28,8 +28,8 @@ class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
     # 12 hex digits or "".
     mac: str
     identity: str
-    # From cellformat.methods. If the login ended earlier: eap-ttls or peap (inner method unknown), eap (no EAP type
-    # agreed), unknown.
+    # A method of nac.cellformat.methods. If the login ended before the method was clear: eap-ttls or peap (inner method
+    # unknown), eap (no EAP type agreed), or unknown.
     method: str
     # Whether the device was admitted.
     permitted: bool
@@ -52,24 +52,24 @@ class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
     pairs: Pairs
     # Attributes from other sources (endpoint, certificate, site ...): {name: [values]}.
     facts: dict[str, Values]
-    # Time that the module needed for both callbacks, in microseconds.
+    # Time that the module needed in `authorize` and `post_auth`, in microseconds.
     module_microseconds: int
     # Number of earlier rejects with the same cause that the failure limiter did not log.
     suppressed: int = 0
     # The policy's verdict: permit | quarantine | deny; "" in old records, which only have `permitted`.
     verdict: str = ""
-    # Monitor mode of the rule or the site, so that the verdict was not enforced: rule | site | "".
+    # What was in monitor mode, so that the verdict was not enforced: rule | site | "" (neither).
     monitored: str = ""
-    # For a certificate of an external authority, first and then once a day: id of the authority, and the certificate
-    # in DER.
+    # Id of the external authority that signed the client certificate, and the certificate in DER. Set at the first
+    # login with the certificate, and then once a day.
     external_authority: str = ""
     external_certificate: bytes = b""
-    # Pool addresses in the Access-Accept: (pool id, number in the pool, number of the grant).
+    # Pool addresses in the Access-Accept: (pool id, number of the address in the pool, number of the grant).
     addresses: tuple[tuple[str, int, int], ...] = ()
     # During a rotation of the NAS's secret: id of the rotation, the secret that the NAS used ("old" or "new"), and its
     # source address.
     proof: tuple[str, ...] = ()
-    # Without EAP, if the NAS is exempt from Message-Authenticator: "signed" or "unsigned", and source address.
+    # For a request without EAP from a NAS that may omit Message-Authenticator: "signed" or "unsigned", source address.
     signature: tuple[str, ...] = ()
 
     @property
@@ -110,8 +110,8 @@ class AccountingRecord(JournalRecord, frozen=True, array_like=True, tag="acct"):
     nas_address: str
     # All attributes in the order of the packet, as printed by radiusd: (name, value).
     attributes: tuple[tuple[str, str], ...]
-    # Whether some text was not UTF-8. Text that is not UTF-8 is escaped if it identifies the session or device,
-    # otherwise omitted.
+    # Whether the text of an attribute was not UTF-8. Admit escapes the text if it identifies the session or device, and
+    # omits it otherwise.
     unreadable: bool = False
     # Like AuthRecord.proof.
     proof: tuple[str, ...] = ()

@@ -26,10 +26,10 @@ HEADER = b"ADMITJ1\n"
 FRAME = struct.Struct("<II")
 SUFFIX = ".journal"
 _NAME_DIGITS = 20
-# RADIUS packets have at most 4,096 bytes, so a larger length is damage.
+# A longer record is damaged, because a RADIUS packet has at most 4,096 bytes.
 MAX_RECORD_BYTES = 1 << 20
 _SEGMENTS_WITHIN_LIMIT = 8
-# Bytes written between two measurements of the directory. Meanwhile the agent may have deleted segments.
+# Bytes to write before the writer measures the directory again, because the agent may have deleted segments.
 _MEASURE_EVERY_BYTES = 4 << 20
 _MEASURE_PAUSE_SECONDS = 0.1
 _DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -65,9 +65,9 @@ def journal_bytes(directory: Path) -> int:
 
 
 class JournalWriter:
-    """Appends records of one stream.
+    """Appends records to the journal in a directory.
 
-    Use one writer for each directory and process. Do not use a writer from several threads.
+    Each process needs its own writer. Do not use a writer from several threads.
 
     The constructor raises no error if the disk is full, because radiusd must start and authenticate even without room
     for its journal.
@@ -84,8 +84,8 @@ class JournalWriter:
         self._directory = Path(directory)
         self._directory.mkdir(parents=True, exist_ok=True)
         self._max_bytes = max_bytes
-        # The current segment is never deleted. Several segments must fit the limit, so that deleting old ones makes
-        # room.
+        # The current segment is never deleted. Several segments must fit into the limit, so that the deletion of old
+        # segments makes room.
         self._segment_bytes = min(segment_bytes, max_bytes // _SEGMENTS_WITHIN_LIMIT)
         self._always = sync == "always"
         self._encode = msgspec.msgpack.Encoder().encode
@@ -149,7 +149,7 @@ class JournalWriter:
     def _create(self, flags: int) -> tuple[Path, int]:
         while True:
             path = self._next_path()
-            # If the clock was set back, another writer can create the same name.
+            # If the clock was set back, another writer can create a file with the same name.
             with suppress(FileExistsError):
                 return path, os.open(path, flags, 0o640)
 

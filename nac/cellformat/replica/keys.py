@@ -12,9 +12,9 @@ pack_tenant = struct.Struct(">I").pack
 
 
 def by_id(tenant: int, record_id: str) -> bytes:
-    """Return the key for the UUID of a site, policy, identity source or pool stock.
+    """Return the key of a site, policy, identity source or pool stock (`record_id` is then the id of the pool).
 
-    The keys of external statuses and pool leases begin with such a key.
+    The keys of external statuses and pool leases begin with the key of the authority or pool.
     """
     return pack_tenant(tenant) + bytes.fromhex(record_id.replace("-", ""))
 
@@ -65,7 +65,7 @@ def pool_lease(tenant: int, pool_id: str, mac: str) -> bytes:
 def _name(text: str) -> bytes:
     """Encode a name.
 
-    All names that are too long for LMDB get the same key, which no record has. Stored names are never so long.
+    A name that is too long for a key of LMDB gets a key that no record has. Stored names are never too long.
     """
     encoded = text.encode("utf-8", "surrogateescape")
     return encoded if len(encoded) <= MAX_NAME_BYTES else b"\0"

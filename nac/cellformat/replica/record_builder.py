@@ -27,7 +27,7 @@ from nac.cellformat.replica.records import (
 from nac.engine import PolicyErrors, ReplyDictionary, compile_outcome, compile_policy
 from pki.signatures import public_key_der
 
-# Function (secret sealed with the master key, context) -> secret sealed with the cell's key.
+# Function (secret sealed with the master key, encryption context) -> secret sealed with the cell's key.
 Reseal = Callable[[bytes, str], bytes]
 # Errors that a row with unexpected JSON causes.
 UNREADABLE_ERRORS = (ValueError, KeyError, TypeError, AttributeError)
@@ -248,8 +248,8 @@ class AuthorityRow(NamedTuple):
 
 
 def authority_records(rows: Iterable[AuthorityRow]) -> dict[str, AuthorityRecord]:
-    """Return a record for each authority name: the tenants that trust an authority of this name, and whether Admit
-    created the authority for the tenant.
+    """Return a record for each authority name: the tenants that trust an authority with this name, and for each tenant
+    whether Admit created the authority.
     """
     trusted: dict[str, dict[int, bool]] = {}
     for row in rows:
@@ -260,7 +260,7 @@ def authority_records(rows: Iterable[AuthorityRow]) -> dict[str, AuthorityRecord
 
 
 def issuer_records(rows: Iterable[AuthorityRow]) -> dict[tuple[int, str], IssuerRecord]:
-    """Return records by tenant number and authority name.
+    """Return the records of authorities by tenant number and authority name.
 
     An authority counts as revoked or expired if an authority above it is revoked or expired.
     """
@@ -284,7 +284,6 @@ def issuer_records(rows: Iterable[AuthorityRow]) -> dict[tuple[int, str], Issuer
 
 
 def _iter_chain(row: AuthorityRow, by_id: Mapping[str, AuthorityRow]) -> Iterator[AuthorityRow]:
-    """Yield an authority and all authorities above it."""
     seen = set()
     current: AuthorityRow | None = row
     while current is not None and current.authority_id not in seen:

@@ -85,11 +85,11 @@ class SlotRecord(Record, frozen=True, array_like=True):
     slug: str
     # active | suspended
     status: str
-    # Site of unregistered NASes; "" if there is none, and then their requests are denied.
+    # Id of the site for requests of unregistered NASes; if "", Admit denies these requests.
     default_site_id: str
     # Serial (hex) of the EAP server certificate; "" if the tenant has none.
     server_certificate: str
-    # Failed logins per (NAS, MAC) within the window. After that, requests are rejected without a check.
+    # Maximum of failed logins per NAS and MAC address within the window; Admit rejects further logins without a check.
     failure_limit: int
     failure_window_seconds: int
     # Names of offered methods (nac.cellformat.methods).
@@ -99,7 +99,7 @@ class SlotRecord(Record, frozen=True, array_like=True):
     own_authorities_only: bool = False
     # Whether to reject certificates of external authorities without a recent status.
     status_required: bool = False
-    # Key of Chargeable-User-Identities; b"" if they are not sent.
+    # Key for values of Chargeable-User-Identity; b"" if Admit does not send this attribute.
     cui_key: bytes = b""
     # Session-Timeout in seconds at NASes behind NAT; 0 for none.
     nat_session_seconds: int = 0
@@ -107,7 +107,7 @@ class SlotRecord(Record, frozen=True, array_like=True):
     secrets: tuple[SecretRecord, ...] = ()
     # Id of the running rotation; "" if none is running.
     rotation: str = ""
-    # Wrong passwords per user name within the window. After that, logins of the user are rejected without a check.
+    # Maximum of wrong passwords per user name within the window; Admit rejects further logins without a check.
     password_failure_limit: int = 20
     password_failure_window_seconds: int = 900
     # Realms and NetBIOS domains to remove from user names, in lower case.
@@ -121,7 +121,7 @@ class SiteRecord(Record, frozen=True, array_like=True):
     policy_id: str
     # JSON of the site's own fallback; b"" to use the policy's fallback.
     fallback: bytes = b""
-    # Monitor mode: the verdict is only logged, and the fallback applies.
+    # Whether the site is in monitor mode: the verdict is only logged, and the fallback applies.
     monitor: bool = False
     # IANA name of the time zone for times of day in a policy.
     time_zone: str = "UTC"
@@ -149,7 +149,7 @@ class NasRecord(Record, frozen=True, array_like=True):
     mab_password: str = "mac"  # noqa: S105 -- a form
     # The fixed MAB password, sealed with the cell's key in `mab_password_context`; b"" for none.
     sealed_mab_password: bytes = b""
-    # Whether User-Name is the MAC address of a request without Calling-Station-Id and Service-Type.
+    # Whether User-Name is the MAC address if a request has neither Calling-Station-Id nor Service-Type.
     mab_by_name: bool = False
 
 
@@ -163,12 +163,12 @@ class EndpointRecord(Record, frozen=True, array_like=True):
     name: str
     # active | blocked | discovered | ignored. Discovered and ignored endpoints are not approved.
     status: str
-    # Groups to which people assigned the endpoint. The groups count only if the endpoint is approved.
+    # Groups to which people assigned the endpoint. Policies use these groups only if the endpoint is approved.
     groups: tuple[str, ...]
-    # End of the approval in epoch seconds; 0 means never.
+    # End of the approval in epoch seconds; 0 for no end.
     valid_until: int
     attributes: dict[str, str]
-    # Detected properties. These properties also count for unapproved devices.
+    # Detected properties, which policies also use for unapproved devices.
     vendor: str = ""
     profile: str = ""
     # Confidence of the profile, 0 to 100; 100 if a person set the profile.
@@ -178,7 +178,7 @@ class EndpointRecord(Record, frozen=True, array_like=True):
     first_seen: int = 0
     # Groups to which rules assigned the endpoint.
     rule_groups: tuple[str, ...] = ()
-    # Name of the attribute in conditions -> value, and expiry in epoch seconds (0 for never).
+    # Policy attribute -> (value, end of validity in epoch seconds or 0 for no end).
     posture: dict[str, tuple[bool | int | str, int]] = {}
     # Passphrase of the endpoint or its group, sealed with the cell's key in `psk_context`; b"" for none.
     sealed_psk: bytes = b""
@@ -248,14 +248,14 @@ class PoolRecord(Record, frozen=True, array_like=True):
     when_empty: str
     # Name of the claims file (nac.pools.claims); "" if it does not exist yet.
     claims: str
-    # Time of the last change of the stock.
+    # Time of the last change of the pool's stock in epoch microseconds.
     stocked_at: int
 
 
 class PoolStockRecord(Record, frozen=True, array_like=True):
-    """Addresses of a pool that the cell can give to devices without an address in this pool."""
+    """Addresses of a pool that the cell can assign to devices that have no address in this pool yet."""
 
-    # Site in the pool's key in the database `pools`; "" for the whole tenant.
+    # Id of the pool's site, as in the key of the database `pools`; "" for the whole tenant.
     site_id: str
     name: str
     # (number in the pool, number of the grant, address), in the order of use.
@@ -268,7 +268,7 @@ class PoolLeaseRecord(Record, frozen=True, array_like=True):
     number: int
     grant: int
     address: str
-    # Whether this was the device's last address. Another device may use it now.
+    # Whether this was the device's last address, which the cell can assign to another device.
     ready: bool = False
 
 
@@ -294,7 +294,7 @@ class TrustedAuthority(Record, frozen=True, array_like=True):
 
 
 class IssuerRecord(Record, frozen=True, array_like=True):
-    """All authorities of a tenant with the same name.
+    """All authorities that a tenant trusts and that have the same name.
 
     Several authorities have the same name after a renewal with another key.
     """

@@ -1,5 +1,4 @@
-"""The replica. The agent writes the replica and radiusd's module reads it. The agent and the module do not wait for
-each other.
+"""Reads the replica, which the agent writes. Readers and the writer do not wait for each other.
 
 A rebuild writes a new generation and then renames `current`. Readers see either the old or the new data completely. If
 the writer is killed, readers continue with the old data.
@@ -170,14 +169,13 @@ class ReplicaView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Return the transaction to the environment's pool.
         self._transaction.abort()
 
     @property
     def version(self) -> tuple[str, int]:
         """Name of the generation, and number of the transaction.
 
-        The version changes with every commit. Therefore data from the replica is current while the version is the same.
+        Data from the replica is current while the version is the same, because each commit changes the version.
         """
         return self._from.name, self._transaction.id()
 

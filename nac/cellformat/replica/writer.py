@@ -44,11 +44,11 @@ class ReplicaFull(files.ReplicaError):
 
 
 class ReplicaWriter:
-    """The only writer of a replica directory. Methods raise ReplicaDamaged if LMDB finds damage.
+    """Writer of a replica. A replica can have only one writer. Methods raise ReplicaDamaged if LMDB finds damage.
 
-    `fresh` starts a new generation. Readers continue with the current generation until the first batch commits. Raises
-    ReplicaMissing (unknown format) or ReplicaDamaged if the current file cannot be used. In this case, open the writer
-    with `fresh`.
+    `fresh` starts a new generation. Readers continue with the current generation until the first batch commits. The
+    constructor raises ReplicaMissing (unknown format) or ReplicaDamaged if the current file cannot be used. In this
+    case, open the writer with `fresh`.
     """
 
     def __init__(self, directory: str | Path, *, fresh: bool = False, map_size_bytes: int = files.MAP_BYTES) -> None:
@@ -74,7 +74,7 @@ class ReplicaWriter:
         self.close()
 
     def begin(self) -> "WriteBatch":
-        # A killed reader keeps LMDB from reusing the pages of its snapshot. Clear such readers.
+        # Remove killed readers, because LMDB cannot reuse the pages of their snapshots.
         with _translate_lmdb_errors():
             self._environment.reader_check()
         return WriteBatch(self, self._environment, self._databases)
@@ -137,7 +137,7 @@ class WriteBatch:
             try:
                 self._transaction.put(b"format", str(FORMAT).encode(), db=self._databases["meta"])
             except lmdb.Error:
-                # Without this, no other transaction could begin.
+                # Otherwise no other transaction could begin.
                 self._transaction.abort()
                 raise
         return self
@@ -210,7 +210,7 @@ class WriteBatch:
         self._clear(tenant, "session_counts")
 
     def put_pool(self, tenant: int, record: PoolRecord, stock: PoolStockRecord) -> None:
-        """Store a pool under its current name, and delete its previous name."""
+        """Store a pool under its current name, and delete the key with its previous name."""
         known = self._known_stock(tenant, record.pool_id)
         if known is not None and known.name != stock.name:
             self._forget_pool_name(tenant, record.pool_id, known)
@@ -272,7 +272,7 @@ class WriteBatch:
         self._transaction.put(b"format", str(FORMAT).encode(), db=self._databases["meta"])
 
     def keep_site(self, tenant: int, site_id: str) -> None:
-        """Keep the record of a site, even if this batch has deleted the record."""
+        """Restore the record of a site if `clear` deleted the record in this batch."""
         self._keep("sites", keys.by_id(tenant, site_id))
 
     def keep_policy(self, tenant: int, policy_id: str) -> None:

@@ -1,6 +1,6 @@
-"""Encodes a dictionary as canonical JSON, identified by its SHA-256.
+"""Encodes a dictionary as canonical JSON, so that equal dictionaries have the same SHA-256.
 
-Encodes attributes of packets that Admit sends (RFC 2865 5, RFC 2868 3).
+Also encodes attributes of packets that Admit sends (RFC 2865 5, RFC 2868 3).
 """
 
 import ipaddress

@@ -14,7 +14,7 @@ class VendorFormat:
     name: str
     type_bytes: int = 1
     length_bytes: int = 1
-    # Whether one more octet marks values that continue in the next attribute (WiMAX).
+    # Whether an additional octet marks values that continue in the next attribute (WiMAX).
     continuation: bool = False
 
     def header_bytes(self) -> int:
@@ -44,7 +44,7 @@ class DictionaryAttribute:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """All attributes in a radiusd's dictionaries by name in lower case (radiusd ignores case), with named values and
+    """Attributes in radiusd's dictionaries, by name in lower case (radiusd ignores case), with their named values and
     vendors."""
 
     attributes: Mapping[str, DictionaryAttribute]

@@ -75,7 +75,7 @@ class _DictionaryReader:
             attribute = self._by_name.get(attribute_name.lower())
             if attribute is None:
                 raise DictionaryDamaged(f"VALUE {value_name} refers to an undefined attribute {attribute_name}")
-            # radiusd ignores the vendor of such a value, so the value does not apply to a vendor's attribute.
+            # If a VALUE line precedes its ATTRIBUTE line, radiusd ignores the attribute's vendor.
             self._values.setdefault((0, attribute.number), {}).setdefault(value_name.lower(), value)
         values = {**self._values}
         for alias, target in self._aliases.items():

@@ -1,5 +1,4 @@
-"""Checks that radiusd 3.2 parses a text as a value of the attribute's type. Texts with an ambiguous meaning are
-rejected."""
+"""Checks that radiusd 3.2 parses a text as a value of the attribute's type. Rejects ambiguous texts."""
 
 import ipaddress
 import re
@@ -22,7 +21,7 @@ REPLY_TYPES = frozenset((*_FIXED_BYTES, "string", "octets", "combo-ip"))
 
 
 def require_value(name: str, kind: str, value: str, names: Mapping[str, int], length: int) -> None:
-    """Raise ValueError unless `value` is of type `kind`.
+    """Raise ValueError unless radiusd can parse `value` as the type `kind`.
 
     `names` are the attribute's named values. `length` is the required number of octets, 0 for any number.
     """
@@ -50,7 +49,7 @@ def count_data_bytes(kind: str, value: str) -> int:
 
 
 def _require_enumerable(name: str, value: str, names: Mapping[str, int], limit: int) -> None:
-    # Try numbers first, like radiusd. A value whose name has only digits must be written as its number.
+    # Like radiusd, read a text that consists of digits as a number, even if it is also the name of a value.
     if _DIGITS.match(value) or _HEX_NUMBER.match(value):
         if len(value) > 10 or int(value, 0) >= limit:
             raise ValueError(f"{name} must be a number from 0 to {limit - 1}")

@@ -9,8 +9,7 @@ from types import MappingProxyType
 from nac.engine.vendors.vendor import Vendor
 from nac.engine.vendors.vendor_files import VendorFilesDamaged, read_vendor_files
 
-# Vendor with the attributes of the RFCs. This vendor applies to unknown vendors, and to keys that a vendor's file
-# lacks.
+# Vendor with the attributes of the RFCs, for unknown vendors and for keys that a vendor's file lacks.
 DEFAULT_VENDOR = "default"
 _SEPARATORS = re.compile(r"[\s_./-]+")
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 RequestPacket = Literal["disconnect", "coa"]
-# Failures of a step after which the next step can be tried.
+# Failures after which Admit can try the next step: the NAS refused the request or did not respond.
 Setback = Literal["refused", "unanswered"]
 REQUEST_KINDS = ("disconnect", "reauthenticate", "bounce", "change")
 SETBACKS: tuple[Setback, ...] = ("refused", "unanswered")
-# Attributes that identify NAS and session (RFC 5176 3). Admit sends those that it knows. NAS-Port includes NAS-Port-Id.
+# Attributes that identify NAS and session (RFC 5176 3). Admit sends the attributes whose value it knows. NAS-Port also
+# stands for NAS-Port-Id.
 IDENTIFYING_ATTRIBUTES = (
     "NAS-Identifier",
     "NAS-IP-Address",
@@ -33,7 +34,7 @@ class RecipeStep:
     send: RequestPacket
     # Names and values in the notation of `nac.engine.dictionary`.
     attributes: tuple[tuple[str, str], ...] = ()
-    # Failures after which the next step is tried.
+    # Failures after which Admit tries the next step.
     next_on: tuple[Setback, ...] = ()
 
 
@@ -60,7 +61,7 @@ AddMistake = Callable[[str, str], None]
 
 
 def read_recipe(table: object, add: AddMistake) -> dict[str, object]:
-    """Return the fields of `Recipe` in the table; `build_recipe` adds missing fields. Passes every mistake to `add`."""
+    """Return the fields of `Recipe` that the table contains. Passes every mistake to `add`."""
     if not isinstance(table, dict):
         add("coa", "must be a table")
         return {}

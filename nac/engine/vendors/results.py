@@ -11,19 +11,19 @@ ReplyPair = tuple[str, str, str]
 # Keys of results that apply to all vendors. Each key is a table in a vendor's file.
 NEUTRAL_KEYS = ("vlan", "acl", "downloadable_acl", "role", "session_timeout", "reauthenticate", "psk")
 
-# Keys that name a pool, and the attributes that the pool fills (RFC 2865 5.8, RFC 3162 2.3, RFC 4818 3).
+# Key with the name of a pool -> attribute for the pool's address or prefix (RFC 2865 5.8, RFC 3162 2.3, RFC 4818 3).
 POOL_KEYS = {
     "ip_pool": "Framed-IP-Address",
     "ipv6_pool": "Framed-IPv6-Prefix",
     "delegated_pool": "Delegated-IPv6-Prefix",
 }
-# Attribute, name of the pool.
+# (attribute, name of the pool)
 PoolAssignment = tuple[str, str]
 
 
 @lru_cache(maxsize=4_096)
 def _shared_pair(name: str, operator: str, value: str) -> ReplyPair:
-    """Return a shared tuple, because many rules reply with the same attributes."""
+    """Return the tuple from the cache, because many rules reply with the same attributes."""
     return name, operator, value
 
 
@@ -42,7 +42,7 @@ class ReplyAttribute:
 
 @dataclass(frozen=True, slots=True)
 class DownloadableAcl:
-    """Entries in the syntax of the NAS. `by_vendor` (name of the vendor, entries) overrides `entries`."""
+    """An ACL with entries in the syntax of the NAS. `by_vendor` (vendor name, entries) overrides `entries`."""
 
     name: str = ""
     entries: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class DownloadableAcl:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Results of an outcome. Without values, the Access-Accept has no attributes of the policy."""
+    """Results of an outcome. With default values, the policy adds no attributes to the Access-Accept."""
 
     # An id from 1 to 4094, or a name.
     vlan: str = ""

@@ -11,7 +11,7 @@ from nac.engine.vendors.recipes import Recipe
 from nac.engine.vendors.results import ReplyAttribute, ReplyPair, Results
 
 Encoding = Literal["text", "hex", "pmk"]
-# IEEE 802.11 J.4.1: a passphrase has 8 to 63 printable ASCII characters. PBKDF2 derives the key from it and the SSID.
+# IEEE 802.11 J.4.1: a passphrase has 8 to 63 printable ASCII characters. The key depends on passphrase and SSID.
 MAX_PASSPHRASE_LENGTH = 63
 _PMK_ROUNDS, _PMK_OCTETS = 4096, 32
 _HIDDEN = "(hidden)"
@@ -54,16 +54,15 @@ class AttributeTemplate:
 
 @dataclass(frozen=True, slots=True)
 class ResultForm:
-    """Support of a vendor for one key of a result: the RADIUS attributes, or the reason why the vendor does not support
-    the key."""
+    """Support of a vendor for one kind of result, such as `acl`: the RADIUS attributes, or the reason why the vendor
+    does not support this kind."""
 
     attributes: tuple[AttributeTemplate, ...] = ()
-    # Reason why the vendor does not support the key.
     cannot: str = ""
     # Required format of the value (of each entry of a downloadable ACL), and a description of this format.
     takes: re.Pattern[str] | None = None
     wanted: str = ""
-    # Separator of entries if one attribute contains all of them.
+    # Separator of ACL entries if one attribute contains all entries.
     separator: str = ""
 
 
@@ -159,7 +158,7 @@ def _fill_templates(form: ResultForm, key: str, values: tuple[str, ...]) -> Iter
 def _find_collisions(
     made: list[RenderedAttribute], passphrase: tuple[AttributeTemplate, ...]
 ) -> Iterator[VendorRefusal]:
-    """Yield a refusal for each key that needs the same attribute as an earlier key."""
+    """Yield a refusal for each result that needs the same attribute as an earlier result."""
     owners: dict[str, str] = {}
     of_keys: list[tuple[str, ReplyAttribute | AttributeTemplate]] = [
         *made,
@@ -172,8 +171,7 @@ def _find_collisions(
 
 
 def _render_reply_attributes(results: Results, used: set[str]) -> Iterator[RenderedAttribute]:
-    """Yield the attributes of `reply`. If an earlier key already sends the attribute, the attribute gets one more
-    value."""
+    """Yield the attributes of `reply`. If another result already sends an attribute, `reply` adds a value to it."""
     for index, item in enumerate(results.reply):
         if item.operator == ":=" and item.attribute.lower() in used:
             item = ReplyAttribute(item.attribute, "+=", item.value, item.tag)
@@ -183,7 +181,7 @@ def _render_reply_attributes(results: Results, used: set[str]) -> Iterator[Rende
 def _find_set_twice(
     made: list[RenderedAttribute], passphrase: tuple[AttributeTemplate, ...]
 ) -> Iterator[VendorRefusal]:
-    """Yield a refusal for each attribute of `reply` that a key already sets."""
+    """Yield a refusal for each attribute of `reply` that another result already sets."""
     owners = {item.attribute.lower(): "psk" for item in passphrase if item.operator == ":="}
     for source, item in made:
         name = item.attribute.lower()

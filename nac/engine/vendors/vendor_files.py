@@ -30,7 +30,7 @@ class VendorFilesDamaged(Exception):
 
 
 def read_vendor_files(texts: Mapping[str, bytes], *, default: str) -> dict[str, Vendor]:
-    """Return vendors by name. `texts` are TOML files by file name. A file inherits missing keys from `default`.
+    """Return vendors by name. `texts` are TOML files by file name. A vendor inherits missing keys from `default`.
 
     Raises VendorFilesDamaged.
     """
@@ -184,7 +184,7 @@ class _VendorFileReader:
 
 
 def _placeholders(template: str) -> set[str]:
-    """Return names in braces, including conversion and format. Raises ValueError."""
+    """Return the names of placeholders, including conversion and format. Raises ValueError."""
     return {
         name + (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
         for _, name, form, conversion in Formatter().parse(template)

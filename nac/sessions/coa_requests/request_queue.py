@@ -1,5 +1,4 @@
-"""Queue of requests to NASes about live sessions (RFC 5176). Each request to a NAS is a row. The cell's agent sends
-the requests."""
+"""Queue of requests to NASes about live sessions (RFC 5176), one row for each request. The cell's agent sends them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,24 +15,25 @@ from nac.kit.ids import TenantId
 from nac.models import CoaRequest
 from nac.models.coa_request import CoaKind, CoaState
 
-# Maximum waiting requests of a tenant. At this number, Admit rejects manual requests. Requests after a revocation or
-# block are always accepted, because there is at most one for each live session.
+# Maximum number of a tenant's waiting requests from users and re-decisions. Admit always accepts requests after a
+# revocation or block, because they are limited by the number of live sessions.
 MAX_WAITING = 20_000
 WAITING_STATES: tuple[CoaState, ...] = ("queued", "sending")
-# Reasons of requests. Other reasons come from certificates.
+# Reasons of requests. After a revocation, the reason is the status of the certificate, such as `certificate-revoked`.
 BLOCKED_REASON, REQUESTED_REASON, REDECIDED_REASON = "endpoint-blocked", "requested", "redecided"
 
-# Requests after a revocation or block expire after a day, because a controller with 20,000 sessions needs half an hour.
+# Requests after a revocation or block expire only after a day, because the requests for a controller with 20,000
+# sessions take half an hour.
 _INSERT_SQL = """
 INSERT INTO coa_requests (
     tenant_id, session_row, session_id, nas_id, nas_address, nas_key, nas_port, mac, identity, framed_ip,
     priority, kind, reason, asked_by, after_xact, expires_at, attributes, certificate_serial, redecision_id
 )
 SELECT s.tenant_id, s.id, s.session_id, s.nas_id, s.nas_address, s.nas_key, s.nas_port, s.mac, s.identity, s.framed_ip,
-    -- Interleave NASes, so that many sessions at one do not delay the others.
+    -- Interleave the requests to different NASes, so that many sessions at one NAS do not delay other NASes.
     :priority + row_number() OVER (PARTITION BY s.nas_key ORDER BY s.id) - 1, {asked}
 ORDER BY s.id
--- One request per reason, so that each can be withdrawn separately. A repeated request replaces the waiting one.
+-- One waiting request per reason, so that Admit can withdraw requests by reason. A repeated request updates this row.
 ON CONFLICT (tenant_id, session_row, kind, reason) WHERE state = 'queued' AND kind <> 'change' DO UPDATE SET
     asked_by = excluded.asked_by, after_xact = coalesce(excluded.after_xact, coa_requests.after_xact),
     expires_at = excluded.expires_at, due_at = least(coa_requests.due_at, now()),
@@ -44,8 +44,8 @@ RETURNING id
 REDECIDED_PRIORITY = 1_000_000
 
 
-# Devices whose last admission used one of these certificates. A relevant admission is at most a day older than the
-# oldest live session.
+# Devices that logged in with one of these certificates. A relevant login is at most a day older than the oldest live
+# session.
 _SHOWN_CTE = """
     WITH shown AS MATERIALIZED (
         SELECT DISTINCT a.mac FROM auth_log a
@@ -113,8 +113,9 @@ def queue_disconnects(
     """Queue Disconnect-Requests for live sessions of devices that used these certificates. Returns the number of
     requests.
 
-    `reason` is a code of `REASONS`. Admit has no session for a device whose NAS sent no accounting Start; Admit rejects
-    such a device when it next authenticates. The agent sends the requests after the cell has applied this transaction.
+    `reason` is a code of `REASONS`. If the NAS of a device sent no accounting Start, Admit has no session to
+    disconnect, and rejects the device when it next authenticates. The agent sends the requests after the cell has
+    applied this transaction.
     """
     parameters = {"tenant": tenant_id, "serials": [serial.hex() for serial in serials]}
     return len(
@@ -140,12 +141,12 @@ def queue_session_requests(
     redecision: int | None = None,
     after: str | None = None,
 ) -> Sequence[int]:
-    """Queue a request for each session in `rows` that is live, for immediate sending. Returns the ids of the requests.
+    """Queue a request for each live session in `rows`. Returns the ids of the requests.
 
-    If a request with the same `reason` already waits for the session, Admit renews that request. Admit never merges
-    change requests: the agent sends one change request after the other. `redecision` is the re-decision that causes the
-    requests (nac.redecisions). `after` is a transaction that the cell must apply before the agent sends the requests.
-    Raises Conflict if the queue is full.
+    If a request of the same kind with the same `reason` already waits for the session, Admit renews that request. Admit
+    never merges requests of kind `change`: the agent sends one after the other. `redecision` is the re-decision that
+    causes the requests (nac.redecisions). `after` is a transaction that the cell must apply before the agent sends the
+    requests. Raises Conflict if the queue is full.
     """
     waiting = session.scalar(
         select(func.count()).where(
@@ -199,13 +200,13 @@ def withdraw_outdated(session: Session, *, tenant_id: TenantId, wanted: Mapping[
 
 
 def withdraw_for_certificates(session: Session, *, tenant_id: TenantId, serials: Sequence[bytes]) -> None:
-    """Withdraw requests that have no response yet, because their certificates are valid again."""
+    """Withdraw the unanswered requests about these certificates, because the certificates are valid again."""
     recorded = cast([serial.hex() for serial in serials], ARRAY(Text))
     _withdraw_where(session, tenant_id, CoaRequest.certificate_serial == any_(recorded))
 
 
 def withdraw_block_disconnects(session: Session, *, tenant_id: TenantId, macs: Sequence[str]) -> None:
-    """Withdraw requests that have no response yet, because their devices are unblocked.
+    """Withdraw the unanswered requests about these devices, because the devices are no longer blocked.
 
     `macs` have 12 hexadecimal digits.
     """

@@ -26,7 +26,7 @@ from nac.sessions.coa_requests.request_queue import WAITING_STATES
 from nac.tenancy.cells import service as cells
 from nac.tenancy.nases import service as nases
 
-# Maximum sessions of one call.
+# Maximum number of sessions in one call.
 MAX_SESSIONS = 1_000
 
 
@@ -53,10 +53,10 @@ def create_requests(
     """Queue a request for each matching live session.
 
     Returns the requests, including matching requests that were already waiting. `row` is the id of a session. `mac` is
-    in any notation. `nas` is the name of a registered NAS. `attributes` are for a change; each is a mapping with
-    `attribute`, `value` and an optional `tag`.
+    in any notation. `nas` is the name of a registered NAS. `attributes` are for the kind `change`; each attribute is a
+    mapping with `attribute`, `value` and an optional `tag`.
 
-    Raises InvalidInput without a filter, or if the cell's dictionaries do not contain an attribute. Raises
+    Raises InvalidInput without a filter, or if the cell's dictionaries reject an attribute. Raises
     NoLiveSession if no session matches. Raises Conflict if the queue is full, or if more than MAX_SESSIONS sessions
     match.
     """
@@ -64,7 +64,7 @@ def create_requests(
         raise InvalidInput(
             "A session is required.",
             place="session",
-            remedy="Set the id of the session, a MAC address, a user or a NAS.",
+            remedy="Set at least one of these: session id, MAC address, user, NAS.",
         )
     if (kind == "change") != bool(attributes):
         raise InvalidInput(

@@ -24,7 +24,7 @@ from nac.models import AuthLog
 Scalar = str | int | bool
 RecordedAttributes = Mapping[str, tuple[Scalar, ...]]
 
-# Attribute that every request has if a policy decided it.
+# Attribute of every request about which a policy decided.
 _METHOD_ATTRIBUTE = "method"
 # Time limit of a query. 1,000,000 requests take about 25 s.
 MAX_SECONDS = 900
@@ -55,7 +55,7 @@ class RecordedRow(NamedTuple):
     # Time in epoch microseconds, as digits.
     at: bytes
     number: bytes
-    # MAC address, or identity without a MAC address. This value only distinguishes devices.
+    # MAC address; if missing, the identity. A replay uses this value only to count devices.
     device: bytes
     # Argument for `RecordedRequests.read`. Equal requests have equal bytes.
     rest: bytes
@@ -71,7 +71,7 @@ class RecordedOutcome(NamedTuple):
     rule_id: str
     rule_name: str
     vlan: str
-    # "rule" or "site" if monitor mode admitted the device whatever the verdict. Otherwise "".
+    # "rule" or "site" if the rule or site was in monitor mode, so that Admit did not enforce the verdict. Otherwise "".
     monitored: str
     # Number of equal rejects that the cell did not record separately.
     suppressed: int
@@ -103,7 +103,7 @@ class RecordedRequests:
             sites=sql.Literal(list(site_ids)),
             self_test=sql.Literal(SELF_TEST_NAS),
         )
-        # Cached, because many requests share few combinations of site, verdict and rule.
+        # Cached, because the requests have only a few combinations of site, verdict and rule.
         self._recorded = lru_cache(maxsize=10_000)(_parse_outcome)
 
     def rows(self, session: Session) -> Iterator[RecordedRow]:
@@ -165,7 +165,6 @@ def from_microseconds(at: int) -> datetime:
 
 
 def to_microseconds(moment: datetime) -> int:
-    """Convert a time to epoch microseconds."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 

@@ -23,10 +23,10 @@ from nac.sessions.decisions.recorded_requests import parse_reference, to_microse
 from nac.sessions.log_search import LogKey, LogSearchResult, LogStretch, restrict_to_stretch, search_log
 from nac.tenancy import sites
 
-# Encoded form of a serial number. A check is necessary, because devices control the content of the log.
+# Hexadecimal form of a serial number. A check is necessary, because devices control the content of the log.
 _HEX_OCTETS = re.compile(r"(?:[0-9a-f]{2})+")
 _SERIAL_HEX = func.encode(Certificate.serial, "hex")
-# Rows that are not ordinary admissions. An ordinary admission has an enforced permit.
+# Rows that are not ordinary admissions. An ordinary admission is a permit outside monitor mode.
 _NOT_ADMITTED = or_(~AuthLog.permitted, AuthLog.verdict.in_(("quarantine", "deny")), AuthLog.monitored != "")
 _ADMITTING_REASONS = frozenset({"rule-permitted", "fallback-permitted"})
 Query = TypeVar("Query", bound=Select[*tuple[Any, ...]])
@@ -75,7 +75,6 @@ class DecisionFilter:
 
 
 def _join_nas_and_site(query: Query) -> Query:
-    """Add the names of NAS and site to a query."""
     return query.outerjoin(Nas, (Nas.tenant_id == AuthLog.tenant_id) & (Nas.id == AuthLog.nas_id)).outerjoin(
         Site, (Site.tenant_id == AuthLog.tenant_id) & (Site.id == AuthLog.site_id)
     )
@@ -115,8 +114,7 @@ _SELECT_LISTED = _join_nas_and_site(
 def list_stretch(
     session: Session, tenant_id: TenantId, wanted: DecisionFilter, stretch: LogStretch, limit: int
 ) -> Sequence[Row[*tuple[Any, ...]]]:
-    """List decisions of a range of log rows in its order, with the columns that lists show (`request`, `nas_name`,
-    `site_slug`)."""
+    """List the matching decisions of a range of log rows, with the columns of lists (such as `nas_name`)."""
     query = restrict_to_stretch(_apply_filter(session, _SELECT_LISTED, tenant_id, wanted), AuthLog, stretch).limit(
         limit
     )
@@ -205,7 +203,7 @@ class _RequestFacts(msgspec.Struct):
 
     users: list[Any] = msgspec.field(name="radius.User-Name", default_factory=list)
     common_names: list[Any] = msgspec.field(name="certificate.common_name", default_factory=list)
-    # With a certificate, the name in the certificate, even if the certificate has no common name.
+    # For a login with a certificate: the common name or, if missing, the first alternative name.
     identities: list[Any] = msgspec.field(name="identity", default_factory=list)
 
 
@@ -361,7 +359,7 @@ def _build_decisions(
 
 
 def _decode_facts(request: dict[str, Any] | str) -> _RequestFacts:
-    """Parse the stored request. Devices control the content of the request, which some JSON parsers may reject."""
+    """Parse the stored request. If msgspec rejects text that a device sent, parse the request with `json`."""
     if isinstance(request, str):
         try:
             return _FACTS_DECODER.decode(request)
