@@ -47,7 +47,7 @@ def _members(values: Mapping[str, Any] | None) -> dict[str, str]:
 def _without_credentials(value: object) -> object:
     """Remove credentials from the values of an audit log entry.
 
-    This is a second safeguard: entries must not contain credentials.
+    This is a second safeguard, because entries must never contain credentials.
     """
     match value:
         case dict():

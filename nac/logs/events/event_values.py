@@ -47,7 +47,7 @@ def format_optional_moment(value: datetime | None) -> str | None:
 
 
 def row_key(at: datetime | int, number: int) -> str:
-    """Return a unique key of a log row, from the row's time and number."""
+    """Return a unique key of a log row, from the row's time and id (`number`)."""
     return f"{at if isinstance(at, int) else to_microseconds(at)}-{number}"
 
 

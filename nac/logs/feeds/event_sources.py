@@ -50,7 +50,7 @@ class EventSource:
     ) -> Iterator[tuple[int, datetime, int, Any]]:
         """Yield the rows of `marks` in order as (id of the mark, time, id of the row, row).
 
-        If the feed has partly read a mark, starts after the row of `begun`.
+        If the feed has partly read a mark, `begun` has the last row that was read. The next row comes first.
         """
         behind = [_start_after(mark, begun) for mark in marks]
         mark = (
@@ -73,7 +73,7 @@ class EventSource:
         key = self.model.id
         named = and_(
             self.model.tenant_id == tenant_id,
-            # The time range excludes partitions. The next condition selects the rows by the index.
+            # By this time range, PostgreSQL skips partitions. By the next condition, it finds the rows in the index.
             self.at.between(mark.c.behind_at, mark.c.last_at),
             tuple_(self.at, key) > tuple_(mark.c.behind_at, mark.c.behind_row),
             key.between(mark.c.first_row, mark.c.last_row),
@@ -100,7 +100,7 @@ def _note_source(kind: str, event: Callable[..., Event]) -> EventSource:
     )
 
 
-# Sources by the name in marks, which is a table or a kind of note.
+# Sources by the name that marks use: a table, or a kind of note.
 EVENT_SOURCES = {
     "auth_log": EventSource(
         "authentication",

@@ -183,10 +183,11 @@ def update_feed(
     reach: OutboundReach,
     now: datetime,
 ) -> Feed:
-    """Change settings by name, and reset the settings in `reset` to their defaults.
+    """Change the settings in `changes`, and reset the settings in `reset` to their defaults.
 
-    The feed immediately sends waiting events with the new settings. A URL of another server requires new headers, so
-    that no header reaches the wrong server. Raises InvalidFeed or SeveralMistakes.
+    The feed immediately sends waiting events with the new settings. If the URL changes to another server, the caller
+    must also set or reset the headers, so that no header reaches the wrong server. Raises InvalidFeed or
+    SeveralMistakes.
     """
     if not (changes or reset):
         raise InvalidFeed(

@@ -80,7 +80,7 @@ class SyslogFormatter:
 
 
 def get_kind(event: Event) -> str:
-    """Return the kind of the event, in `admit.kind`."""
+    """Return the kind of the event, as in `admit.kind`."""
     return str(event.admit.__struct_config__.tag)
 
 

@@ -32,7 +32,7 @@ _TYPE = "admit.events"
 # Maximum size of the JSON around the events.
 _HEAD_OCTETS = 256
 _MARGIN_SECONDS = 0.5
-# HTTP statuses whose cause cannot be an event (RFC 9110 15.5, 15.6).
+# HTTP statuses that no event of the batch can cause (RFC 9110 15.5, 15.6).
 _UNRELATED_STATUSES = {401, 403, 404, 405, 407, 408, 421, 423, 424, 425, 426, 429, 502, 503, 504, 511}
 _KEY_PREFIX = "whsec_"
 # Length of a secret. Standard Webhooks permits 24 to 64 octets.
@@ -50,7 +50,8 @@ class WebhookSender:
         self._secrets = secrets
         self._transport = OutboundTransport(reach, tls=_cached_tls_context(settings.ca_certificate), connections=1)
         seconds = settings.timeout_seconds
-        # `seconds` bounds each of TCP, TLS and the response. The total also bounds closing a failed connection attempt.
+        # `seconds` limits each step: TCP, TLS and the response. The total also limits the end of a failed attempt to
+        # connect.
         self._web = HttpClient(self._transport, step_seconds=seconds, total_seconds=2 * seconds + _MARGIN_SECONDS)
 
     async def send(self, events: Sequence[Event]) -> None:

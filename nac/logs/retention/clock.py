@@ -1,6 +1,6 @@
-"""The clock for deletions: the database's clock.
+"""The database's clock, by which retention deletes log rows.
 
-If the clock jumps, Admit does not trust the clock and deletes nothing.
+After a jump of the clock, retention deletes nothing for NOTICE_PERIOD.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ CLOCKS_DIFFER, CLOCK_JUMPED = "retention-clocks-differ", "retention-clock-jumped
 @dataclass(frozen=True, slots=True)
 class ClockReading:
     now: datetime
-    # If false, retention must not delete rows because of their age.
+    # If false, retention must not delete rows.
     is_trusted: bool
 
 
@@ -64,7 +64,7 @@ def read_clock(*, engine: Engine | None = None) -> ClockReading:
 
 
 def is_clock_trusted(session: Session) -> bool:
-    """Return whether the last run of retention trusted the clock, and the clock has not jumped since then."""
+    """Return whether the database's clock has not jumped recently, and agrees with the worker's clock."""
     now = _database_now(session)
     row = session.scalar(select(RetentionClock))
     return row is None or (
