@@ -111,9 +111,9 @@ def _split_groups(values: dict[str, Any]) -> None:
 
 
 def _parse_boolean(values: dict[str, Any], name: str) -> None:
-    """Convert "yes" and "no" to booleans. All other values stay text.
+    """Convert a text such as "yes" or "0" to a boolean.
 
-    The plan of the import reports such values as mistakes.
+    Any other text stays unchanged, and the plan of the import reports it as a mistake.
     """
     if name in values:
         values[name] = _BOOLEANS.get(values[name].casefold(), values[name])

@@ -26,7 +26,7 @@ FormatName = Literal[
 ]
 ImportNoun = Literal["endpoints", "nases", "users"]
 OnMistake = Literal["refuse", "leave-out"]
-# Maximum rows in the report of an import or preview.
+# Maximum number of rows in the report of an import or preview.
 MAX_REPORTED_ROWS = 1_000
 
 
@@ -71,7 +71,7 @@ class ImportOptions:
 class ImportPlan:
     """The changes that an import would store.
 
-    Other transactions cannot change the objects of the plan until the transaction ends.
+    Other transactions cannot change the objects of the plan until this transaction ends.
     """
 
     document: ImportDocument
@@ -132,8 +132,8 @@ def plan_import(
 def _mistakes_to_leave_out(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
     """Return the mistakes whose lines the import skips.
 
-    A line that conflicts only with a skipped line is valid, so the result does not contain its mistake. If a mistake
-    concerns the whole file, returns an empty list.
+    If a line conflicts only with a skipped line, it becomes valid, so the result does not contain its mistake. If a
+    mistake concerns the whole file, returns an empty list.
     """
     alone = {each.number for each in mistakes if each.number and not each.beside}
     found = [each for each in mistakes if each.beside not in alone]

@@ -28,7 +28,7 @@ _EAP_RESPONSE, _EAP_REQUEST = 2, 1
 _IDENTITY, _NAK, _TLS = 1, 3, 13
 _HAS_LENGTH, _HAS_MORE, _IS_START = 0x80, 0x40, 0x20
 _FRAGMENT_OCTETS = 1200
-# Maximum number of requests and responses in an EAP conversation. A handshake takes about ten of each.
+# Maximum number of round trips in an EAP conversation. A handshake takes about ten.
 _MAX_ROUNDS = 60
 
 

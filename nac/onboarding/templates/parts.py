@@ -2,7 +2,7 @@
 
 Requires a scope that sees the tenant's rows. Reading takes a constant number of SQL statements.
 
-Permissions to apply a template to a tenant: the permissions that changing each part directly requires.
+To apply a template to a tenant, a caller needs the permissions to change each part directly.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -87,8 +87,8 @@ def apply_parts(
     """Change the tenant's parts to the values in `wanted`. Returns the previous values of the changed parts.
 
     Does not delete an object whose value in `wanted` is ABSENT, because other objects may already use the object.
-    `names` has the display names for new sites, by slug. Raises the errors of the services. The `place` of each error
-    contains the name of the part.
+    `names` has the display names for new sites, by slug. Raises the errors of the services, with the name of the part
+    in `place`.
     """
     had = read_parts(session, tenant_id, wanted)
     changed = {

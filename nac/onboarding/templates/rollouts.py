@@ -1,4 +1,4 @@
-"""Rolls out a template version to its tenants in stages. Stops if a tenant's share of rejects changes too much.
+"""Rolls out a template version in stages. Stops if the share of rejected devices at a tenant changes too much.
 
 The roll-out is a job of the MSP (`nac.core.jobs`) that continues every few seconds, with a transaction per tenant.
 """
@@ -39,15 +39,18 @@ JOB_KIND = "templates.roll-out"
 MAX_STAGES = 20
 MIN_MINUTES, MAX_MINUTES = 1, 7 * 24 * 60
 _CHECK_INTERVAL = timedelta(seconds=10)
-# Maximum tenants per turn of the job. Between turns, other jobs can run.
+# Maximum number of tenants that the job updates before it lets other jobs run.
 _TENANTS_PER_TURN = 20
-# Maximum tenants named in a message.
+# Maximum number of tenants that a message names.
 _MAX_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutStage:
-    """A stage of `tenants` (slugs), or of a cumulative `share` (percent) of all tenants, watched for `minutes`."""
+    """A stage of a roll-out: the tenants to update, and the `minutes` for which Admit then watches them.
+
+    Has either `tenants` (slugs), or `share` (percent of all tenants, including those of earlier stages).
+    """
 
     minutes: int
     tenants: Sequence[str] | None = None
@@ -73,9 +76,10 @@ def start_rollout(
 ) -> Rollout:
     """Start a roll-out. The last stage contains all remaining tenants.
 
-    If the share of rejections at a tenant changes by more than `most_moved`, the roll-out stops. With
-    `back_when_moved`, the roll-out then rolls back. Raises Conflict if a roll-out is running or all tenants have the
-    version. Raises PermissionMissing if the caller cannot change the parts at one of the tenants.
+    If the share of rejected devices at a tenant changes by more than `most_moved`, the roll-out stops. With
+    `back_when_moved`, Admit then also rolls back the updated tenants. Raises Conflict if a roll-out is running or all
+    tenants already have the version. Raises PermissionMissing if the caller cannot change the parts at one of the
+    tenants.
     """
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     version = require_version(session, template=template, number=number)
@@ -217,7 +221,8 @@ def resume_rollout(
         if row.state in ("failed", "left-out", "rolled-back"):
             row.state, row.detail = "waiting", ""
         elif row.state == "applied":
-            # By resuming, the user accepts the change of rejections, so it must not stop the roll-out again.
+            # The user who resumes accepts the changed share of rejected devices, so it must not stop the roll-out
+            # again.
             row.applied_at, row.detail = now, ""
     session.flush()
     _audit_rollout(session, actor, rollout, "resume-rollout")
@@ -317,7 +322,7 @@ def _is_run_by_job(rollout: Rollout, work: JobRun) -> bool:
 
 
 def _can_roll_back(row: RolloutTenant) -> bool:
-    """Return whether the tenant can be rolled back. After a failed attempt, `detail` has the reason."""
+    """Return whether the tenant must still be rolled back. After a failed attempt, `detail` has the reason."""
     return row.state == "applied" and not row.detail
 
 
@@ -375,7 +380,8 @@ def _apply_to_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
         fresh.state, fresh.detail, fresh.applied_at = "applied", "", now
         fresh.before, fresh.before_version = before, follower.version
         follower.version, follower.applied_at = rollout.version, now
-        # Save the progress after each tenant, so that crashes of a worker count only for the tenant they occur at.
+        # Save the progress after each tenant, so that a crash of the worker counts only for the tenant that the worker
+        # was updating.
         work.save_place(session, work.place)
     return True
 
@@ -482,7 +488,7 @@ def _stop_for_moved_tenant(session: Session, rollout: Rollout, row: RolloutTenan
 
 
 def _has_tenant_moved(session: Session, rollout: Rollout, row: RolloutTenant) -> bool:
-    """Return whether the share of rejections changed too much while the tenant's stage was watched."""
+    """Return whether the share of rejected devices changed too much while Admit watched the tenant's stage."""
     assert row.applied_at is not None
     end = min(utc_now(), row.applied_at + timedelta(minutes=rollout.stages[row.stage]))
     enter_tenant(session, row.tenant_id)
