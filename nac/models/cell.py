@@ -28,7 +28,7 @@ class Dictionary(CreatedAt, Base):
 
 
 class Cell(Base):
-    """One radiusd and the agent that owns it."""
+    """One radiusd and the agent that controls it."""
 
     __tablename__ = "cells"
     __table_args__ = (UniqueConstraint("name", info=report_taken("name", "A cell with this name already exists.")),)
@@ -80,7 +80,7 @@ class Slot(UuidKey, Base):
     # Tenant that will move to this slot, or has just moved away (nac.tenancy.tenants.moves).
     reserved_for: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"))
     # free | assigned | retired (waits for a new secret) | reserved (radiusd does not have the moving tenant's secret
-    # yet) | ready (it has)
+    # yet) | ready (radiusd has the secret)
     status: Mapped[str] = mapped_column(default="free")
 
 
@@ -122,7 +122,7 @@ class QuarantinedRecord(Base):
     why: Mapped[str]
     # msgpack, as in the journal.
     payload: Mapped[bytes]
-    # Whether the record comes from the tenant's previous cell. The agent of this cell stores it automatically.
+    # Whether the record comes from the tenant's previous cell. The agent of `cell_id` stores it automatically.
     handed_over: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     at: Mapped[datetime] = mapped_column(server_default=func.now())
 

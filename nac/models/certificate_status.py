@@ -74,7 +74,7 @@ class OcspSignerRow(UuidKey, TenantOwned, Base):
 
     authority_id: Mapped[UUID]
     serial: Mapped[bytes]
-    # Null until signed, because Admit stores the row before it signs.
+    # Null until Admit has signed the certificate, because Admit stores the row first.
     certificate_der: Mapped[bytes | None]
     key_sealed: Mapped[bytes]
     not_before: Mapped[datetime]
@@ -109,7 +109,7 @@ class StatusSource(TenantOwned, Base):
 
 
 class ExternalCertificate(Base):
-    """A certificate that a device presented.
+    """A certificate that an external authority issued, and that a device presented.
 
     The agent copies the certificate from the journal of its cell, so the table has no foreign keys.
     """
@@ -136,7 +136,7 @@ class ExternalCertificate(Base):
 
 
 class ExternalStatus(TenantOwned, Base):
-    """Status of one certificate. Cells copy the status to their replicas."""
+    """Status of one certificate of an external authority. Cells copy the status to their replicas."""
 
     __tablename__ = "external_statuses"
     __table_args__ = (
@@ -149,7 +149,7 @@ class ExternalStatus(TenantOwned, Base):
     serial: Mapped[bytes] = mapped_column(primary_key=True)
     # Whether the certificate is on the authority's revocation list.
     listed: Mapped[bool] = mapped_column(default=False)
-    # OCSP status: good | revoked; "" if there is none.
+    # OCSP status: good | revoked; "" if no OCSP response is known.
     answer: Mapped[str] = mapped_column(default="")
-    # End of the status's validity.
+    # Time until which the status is valid.
     until: Mapped[datetime | None]

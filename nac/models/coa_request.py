@@ -72,7 +72,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
     framed_ip: Mapped[str | None] = mapped_column(HostAddress())
     # requested | endpoint-blocked | certificate-revoked | certificate-suspended | ca-revoked | redecided
     reason: Mapped[str]
-    # Hex digits.
+    # In hexadecimal.
     certificate_serial: Mapped[str] = mapped_column(default="")
     state: Mapped[str] = mapped_column(default="queued")
     # The agent sends lower values first (nac.sessions.coa_requests.request_queue).
@@ -91,7 +91,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
     # Code of the response, and its Error-Cause (RFC 5176 3.5).
     answer_code: Mapped[int | None]
     error_cause: Mapped[int | None]
-    # The re-decision that caused it.
+    # The re-decision that caused the request.
     redecision_id: Mapped[int | None] = mapped_column(BigInteger())
     # Message for people, with the result and the remedy.
     detail: Mapped[str] = mapped_column(server_default="")

@@ -26,7 +26,7 @@ class Policy(UuidKey, TenantOwned, Base):
 
     slug: Mapped[str]
     name: Mapped[str]
-    # Number of the published version; if null, the policy denies everything.
+    # Number of the published version; if null, the policy denies all requests.
     published_version: Mapped[int | None]
 
 

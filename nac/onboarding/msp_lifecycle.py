@@ -54,7 +54,7 @@ def resume_msp(session: Session, *, actor: str, msp_id: MspId) -> Msp:
 
 
 def delete_msp(session: Session, *, actor: str, msp_id: MspId) -> None:
-    """Delete the MSP with its members, roles, tokens, templates, jobs, rules and single sign-on.
+    """Delete the MSP with its members, roles, tokens, templates, jobs, sign-in rules and single sign-on.
 
     The MSP's audit log stays. Raises MspHasTenants if the MSP has a tenant. A tenant that is being deleted also counts,
     because the deletion can be cancelled.
