@@ -14,8 +14,7 @@ from nac.kit.permissions import Effect
 
 
 class Dictionary(CreatedAt, Base):
-    """The RADIUS dictionaries of a radiusd build, uploaded by agents. Admit checks replies of policies against the
-    dictionaries."""
+    """The RADIUS dictionaries of a radiusd build, uploaded by agents, to check the replies of policies."""
 
     __tablename__ = "dictionaries"
     reference = Reference("dictionary", "a dictionary")
@@ -103,8 +102,7 @@ class JournalPosition(Base):
 
 
 class QuarantinedRecord(Base):
-    """A journal record that the agent could not store, with the reason. `radius.agent.replay` stores the record
-    later."""
+    """A journal record that the agent could not store, with the reason. `radius.agent.replay` stores it later."""
 
     __tablename__ = "quarantined_records"
     __table_args__ = (
@@ -128,10 +126,7 @@ class QuarantinedRecord(Base):
 
 
 class ReplicaChange(Base):
-    """A change of a row that replicas contain.
-
-    Triggers write changes, and agents apply the changes to the replicas of their cells.
-    """
+    """A change of a row that replicas contain. Triggers write changes, and agents apply them to their replicas."""
 
     __tablename__ = "replica_changes"
     tenant_file = FileExclusion("belongs to its cell")

@@ -30,8 +30,7 @@ class RevocationList(TenantOwned, Base):
 
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(BigInteger(), default=0)
-    # The last list number that Admit reserved before signing. Larger than `number` if Admit did not publish that
-    # list.
+    # The last number that Admit reserved for a list. Larger than `number` if Admit did not publish that list.
     reserved_number: Mapped[int] = mapped_column(BigInteger(), default=0)
     # None until signed.
     crl_der: Mapped[bytes | None]

@@ -56,8 +56,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     kind: Mapped[str] = mapped_column(server_default="disconnect")
-    # For a change: [{"attribute": ..., "value": ..., "tag": ...}], with values in the notation of
-    # `nac.engine.dictionary`.
+    # For a change: [{"attribute": ..., "value": ..., "tag": ...}], in the notation of `nac.engine.dictionary`.
     attributes: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
     asked_by: Mapped[str] = mapped_column(server_default="")
     # `sessions.id`; the columns below identify the session for the NAS (RFC 5176 3).

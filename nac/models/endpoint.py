@@ -117,10 +117,7 @@ class EndpointGroupMember(TenantOwned, Base):
 
 
 class EndpointSighting(Base):
-    """Sightings of a MAC address.
-
-    Only the agent writes sightings, from the journal of its cell, so the table has no foreign keys.
-    """
+    """Sightings of a MAC address. Only the agent writes them, from its journal, so the table has no foreign keys."""
 
     __tablename__ = "endpoint_sightings"
     purge = Purge.LATE_ROWS
@@ -144,10 +141,7 @@ class EndpointSighting(Base):
 
 
 class EndpointEvidence(Base):
-    """Evidence from a device or its switch: the last value of each key.
-
-    Only the agent writes evidence, from the journal of its cell.
-    """
+    """Evidence from a device or its switch: the last value of each key. Only the agent writes it, from its journal."""
 
     __tablename__ = "endpoint_evidence"
     purge = Purge.LATE_ROWS

@@ -117,10 +117,7 @@ class FeedMark(Base):
 
 
 class EventNote(Base):
-    """A change of a session, endpoint, certificate or alarm.
-
-    Triggers write the row, and feeds send it as an event.
-    """
+    """A change of a session, endpoint, certificate or alarm. Triggers write the row; feeds send it as an event."""
 
     __tablename__ = "event_notes"
     __table_args__ = (

@@ -16,8 +16,6 @@ _ZERO = text("0")
 
 
 class Job(UuidKey, CreatedAt, Base):
-    """A background job."""
-
     __tablename__ = "jobs"
     __table_args__ = (
         Index("ix_jobs_due_at", "due_at", postgresql_where=text("state IN ('queued', 'running')")),

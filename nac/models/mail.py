@@ -40,5 +40,4 @@ class Mail(UuidKey, CreatedAt, Base):
 
 
 def mail_context(mail_id: UUID) -> str:
-    """Return the encryption context of a mail's values."""
     return f"mail:{mail_id}"

@@ -29,8 +29,7 @@ class RedecisionSettings(Base):
     # A run with more disconnects than either limit waits for a person's approval.
     ceiling_percent: Mapped[int] = mapped_column(default=10, server_default=text("10"))
     ceiling_sessions: Mapped[int] = mapped_column(default=1_000, server_default=text("1000"))
-    # Interval in minutes at which Admit checks all sessions even without a change, because rules can depend on time; 0
-    # for never.
+    # Minutes between two checks of all sessions, even without a change, because rules can depend on time; 0 for never.
     every_minutes: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     looked_at: Mapped[datetime] = mapped_column(server_default=func.now())
 

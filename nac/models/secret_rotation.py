@@ -15,10 +15,7 @@ ROTATION_END_ACTIONS: tuple[RotationEndAction, ...] = get_args(RotationEndAction
 
 
 class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):
-    """A rotation of the RADIUS secret of a tenant or a single NAS.
-
-    While the rotation runs, the old and the new secret work.
-    """
+    """A rotation of the RADIUS secret of a tenant or NAS. While it runs, the old and the new secret work."""
 
     __tablename__ = "secret_rotations"
     __table_args__ = (

@@ -218,10 +218,7 @@ class SignInFailure(Base):
 
 
 class SpentChallenge(Base):
-    """A single-use value, such as a challenge, that was already used.
-
-    Only a function of the database can access the table.
-    """
+    """A used single-use value, such as a challenge. Only a function of the database can access the table."""
 
     __tablename__ = "spent_challenges"
     __table_args__ = (Index("ix_spent_challenges_expires_at", "expires_at"),)

@@ -80,8 +80,7 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     default_site_id: Mapped[UUID | None]
     failure_limit: Mapped[int] = mapped_column(default=200, info=EXPORTED)
     failure_window_seconds: Mapped[int] = mapped_column(default=60, info=EXPORTED)
-    # Number of wrong passwords for a user name within the window after which Admit rejects logins without checking the
-    # password.
+    # Number of wrong passwords for a user name within the window after which Admit checks no more passwords.
     password_failure_limit: Mapped[int] = mapped_column(default=20, server_default=text("20"), info=EXPORTED)
     password_failure_window_seconds: Mapped[int] = mapped_column(default=900, server_default=text("900"), info=EXPORTED)
     # Number of days whose requests Admit replays before a policy is published; null for no replay.
@@ -95,8 +94,7 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     tls_versions: Mapped[list[str]] = mapped_column(
         ARRAY(Text), default=lambda: list(DEFAULT_TLS_VERSIONS), info=EXPORTED
     )
-    # Whether the tenant ever trusted an external authority. Never reset, because radiusd can cache a removed
-    # authority.
+    # Whether the tenant ever trusted an external authority. Never reset, because radiusd may cache the authority.
     trusts_external: Mapped[bool] = mapped_column(default=False, info=EXPORTED)
     # Incremented when the agent must replace radiusd after a change of trust. OpenSSL caches removed authorities, and
     # only one authority per name.

@@ -15,8 +15,6 @@ TrialState = Literal["running", "ended", "converted"]
 
 
 class SignUp(UuidKey, CreatedAt, Base):
-    """A sign-up for a trial."""
-
     __tablename__ = "sign_ups"
     __table_args__ = (
         Index("ix_sign_ups_created_at", "created_at"),

@@ -102,10 +102,7 @@ def _delete_days(tenant_id: TenantId, deadline: float, engine: Engine | None) ->
 
 
 def _delete_orphans() -> Delete:
-    """Return the statement that deletes quarantined records of deleted tenants.
-
-    Admit can no longer process such records.
-    """
+    """Return the statement that deletes quarantined records of deleted tenants, which Admit cannot process."""
     return delete(QuarantinedRecord).where(
         QuarantinedRecord.tenant_id.is_not(None), ~exists().where(Tenant.id == QuarantinedRecord.tenant_id)
     )

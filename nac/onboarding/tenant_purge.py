@@ -163,10 +163,7 @@ def _lock_descriptor(place: int) -> None:
 
 @contextmanager
 def _create_file(path: Path) -> Iterator[IO[bytes]]:
-    """Create a file, which replaces an incomplete file from an earlier attempt.
-
-    After the context ends, the content of the file is on disk.
-    """
+    """Create a file, or replace an incomplete file. When the context ends, the content of the file is on disk."""
     path.unlink(missing_ok=True)
     with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         yield file

@@ -36,8 +36,7 @@ def clip_line(value: str) -> str:
 
 
 def format_moment(value: datetime | int) -> str:
-    """Format a time in the notation of events: UTC, with microseconds. `value` is an aware datetime, or epoch
-    microseconds."""
+    """Format a time (aware datetime or epoch microseconds) in the notation of events: UTC, with microseconds."""
     at = from_microseconds(value) if isinstance(value, int) else value.astimezone(UTC)
     return at.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 

@@ -259,8 +259,7 @@ def listen(
 async def listen_async(
     url: str, tenants: Collection[TenantId], wanted: EventFilter = ALL_EVENTS
 ) -> AsyncGenerator[LiveEvent | StreamNotice | None, None]:
-    """Yield the same events and notices as `listen`, asynchronously. The caller must close the iterator
-    (contextlib.aclosing)."""
+    """Yield what `listen` yields, asynchronously. The caller must close the iterator (contextlib.aclosing)."""
     state = ListenerState(tenants, wanted, time.monotonic())
     async with redis.asyncio.Redis.from_url(url, **_redis_options(_TIMEOUT_SECONDS)) as client:
         while True:

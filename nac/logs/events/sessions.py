@@ -58,8 +58,7 @@ def from_note(note: EventNote, *, tenant: EventTenant) -> Event:
     action = f"session-{note.what}"
     name = row.nas_key.partition("|")[0]
     mac = normalise_mac(row.mac)
-    # If the Stop is the first record of a session, Admit writes two notes at once: its start and its end. The event of
-    # the start omits the data of the end.
+    # A session whose first record is its Stop gets two notes at once. The event of the start omits the data of the end.
     begins = note.what == "started"
     return Event(
         timestamp=format_moment(note.happened_at),

@@ -19,7 +19,7 @@ ColumnKind = Literal["text", "name", "moment", "integer", "long", "boolean", "te
 _OMITTED_COLUMNS = {"tenant_id", "cell_id", "mac_key", "identity_key", "common_name_key"}
 _UTC_TEXT_SQL = sql.SQL("""to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""")
 # Spreadsheets evaluate text that begins with one of these characters as a formula, so Admit puts an apostrophe before
-# the text. A program that reads the file must remove the first apostrophe from each text that begins with one.
+# the text. A program that reads the file must remove a leading apostrophe from each text.
 _ESCAPED_TEXT_SQL = sql.SQL(r"CASE WHEN {0} ~ '^[-=+@''\t\r\n\uff1d\uff0b\uff0d\uff20]' THEN '''' || {0} ELSE {0} END")
 
 

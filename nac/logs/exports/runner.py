@@ -1,5 +1,4 @@
-"""Runs export jobs. Writes one file per day or part of a day, so that an interrupted job can continue after its last
-complete file.
+"""Runs export jobs. Writes a file per day or part of a day, so that an interrupted job continues after its last file.
 
 Requires the database role admit_worker. A worker reserves a job for LEASE, and renews the reservation. If the worker
 dies, another worker continues the job after LEASE.
@@ -36,8 +35,7 @@ JOB_RETENTION = timedelta(days=400)
 # Approximate maximum number of rows per file. A day with more rows has several files.
 FILE_ROWS = 500_000
 _FILES_PER_DAY = (1, 2, 4, 8, 24, 96, 288)
-# Delays before the retries of a failed export. If the last retry also fails, a user must retry the export. Admit
-# retries required exports without end.
+# Delays before the retries of a failed export. Only required exports are retried after the last delay.
 _RETRY_AFTER = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 30, 120, 360, 720))
 _DAY = timedelta(days=1)
 _WAITING_SQL = text("SELECT tenant_id, id FROM waiting_export()")
@@ -159,10 +157,7 @@ class _ExportRun:
             raise _QuotaExceeded(f"The tenant's exports have reached the maximum of {most} bytes. Delete an export.")
 
     def _rewind(self, job: ExportJob, broken: int) -> None:
-        """Remove the part with the index `broken` and all later parts from the job.
-
-        The worker then writes these parts again.
-        """
+        """Remove the part with the index `broken` and all later parts, which the worker then writes again."""
         whole = job.parts[:broken]
         self._change(
             job,
@@ -309,7 +304,6 @@ def prune_exports(folder: ExportFolder, *, kept: timedelta, now: datetime, engin
 def _is_expired(job: ExportJob, before: datetime) -> bool:
     if job.state in ("cancelled", "pruned"):
         return True
-    # After retention has deleted the log rows, a required export is their only copy, so its files are kept from then
-    # on.
+    # A required export is the only copy of its rows after their deletion, so the retention of its files begins then.
     since = job.rows_gone_at if job.standing else job.rows_gone_at or job.ended_at
     return since is not None and since < before

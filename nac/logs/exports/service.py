@@ -188,8 +188,7 @@ def cancel_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: 
         )
     if job.state not in ("queued", "running"):
         raise Conflict(f"Export {job_id} is already {job.state}.", place="export")
-    # No deletion waits for this job, because the tenant no longer requires exports. If the tenant requires exports
-    # again, a new job exports the day.
+    # The tenant no longer requires this export. If it requires exports again, a new job exports the day.
     job.state, job.standing, job.ended_at = "cancelled", False, utc_now()
     session.flush()
     _audit(session, actor, job, "cancel", {"state": job.state})

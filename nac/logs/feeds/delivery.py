@@ -261,8 +261,7 @@ class _DeliveryTurn:
 
 
 def build_sender(feed: Feed, *, reach: OutboundReach, sealer: Sealer, now: datetime) -> FeedSender:
-    """Create the feed's sender. Call this function inside a running event loop, which then owns the sender's
-    connections."""
+    """Create the feed's sender. Requires a running event loop, which then owns the sender's connections."""
     settings = open_settings(feed, sealer)
     within = build_reach(settings, reach=reach, tenant_id=feed.tenant_id)
     secrets = [

@@ -24,8 +24,7 @@ from nac.logs.feeds import progress
 _log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.5
-# Number of threads for database statements. Each needs a connection, in addition to the connection that holds the
-# locks.
+# Number of threads for database statements. Each needs a connection, besides the connection that holds the locks.
 _THREADS = 3
 # If a run of a feed takes longer, its receiver counts as slow. A run usually takes half of this time.
 _SLOW_SECONDS = 10.0
@@ -40,8 +39,7 @@ _ADVANCE_SQL = text("SELECT advance_idle_feeds()")
 _FOLD_SQL = text("SELECT tenant_id, slug, folded FROM fold_feed_marks(:most)")
 _PRUNE_SQL = text("SELECT tenant_id, slug, dropped FROM prune_feed_marks(make_interval(days => :days))")
 _PRUNE_NOTES_SQL = text("SELECT prune_event_notes(make_interval(days => :days), :most)")
-# Maximum number of notes that one call of `prune_marks` deletes. With a call every ten minutes, Admit can delete 1,600
-# notes per second.
+# Maximum number of notes that one call of `prune_marks` deletes. The worker calls it every ten minutes.
 _NOTES_PER_PRUNE = 1_000_000
 # Days until an undelivered event is dropped.
 RETENTION_DAYS = 7
@@ -152,8 +150,7 @@ class _DeliveryLoop:
         return (_FAILING_LIMITS if feed.failing else _LIMITS).has_room(alike, feed.tenant_id)
 
     def _take(self, feed: DueFeed) -> bool:
-        """Take the feed's lock. Returns False if another machine has the lock. The same session can take the lock
-        repeatedly."""
+        """Take the feed's lock, unless another machine has it. The same session can take the lock repeatedly."""
         return bool(self._session.scalar(_LOCK_FEED_SQL, {"feed": str(feed.id)}))
 
     def _end(self, task: asyncio.Task[bool], feed: DueFeed) -> None:

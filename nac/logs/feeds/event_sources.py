@@ -134,10 +134,7 @@ EVENT_KINDS = tuple(source.kind for source in EVENT_SOURCES.values())
 
 
 def list_source_names(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the names of the sources that have events of these kinds and outcomes.
-
-    Without outcomes, all sources of the kinds match.
-    """
+    """Return the names of the sources with events of these kinds and outcomes. Empty `outcomes` match all sources."""
     return [
         name
         for name, source in EVENT_SOURCES.items()
@@ -146,7 +143,6 @@ def list_source_names(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str
 
 
 def list_kinds_without_events(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the kinds whose events never have one of these outcomes. A feed with only these kinds and outcomes
-    would send no events."""
+    """Return the kinds of `kinds` whose events never have one of `outcomes`, so that a feed would send nothing."""
     heard = {EVENT_SOURCES[name].kind for name in list_source_names(kinds, outcomes)}
     return [kind for kind in kinds if kind not in heard]

@@ -62,10 +62,7 @@ class FeedSender(Protocol):
         """Return the number of leading events that fit into one batch, at least 1."""
 
     async def send(self, events: Sequence[Event]) -> None:
-        """Send a batch. Raises SendFailed.
-
-        After SendFailed, the feed sends the batch again, so events may arrive twice.
-        """
+        """Send a batch. After SendFailed, the feed sends the batch again, so events may arrive twice."""
 
     async def close(self) -> None:
         """Close the connection. Raises SendFailed if it is unknown whether the last batch arrived."""

@@ -23,8 +23,7 @@ from nac.logs.feeds.settings import WebhookSettings
 from nac.logs.feeds.shortened_events import shorten_event
 
 _MAX_RESPONSE_BYTES = 16 * 1024
-# Maximum size of the events in a body. Many log collectors have this limit by default. With long events, batches have
-# fewer events.
+# Maximum size of the events in a body, which is the default limit of many log collectors.
 MAX_OCTETS = 1 << 20
 # Maximum delay that a receiver can request by Retry-After.
 _MAX_RETRY_AFTER_SECONDS = 3600
@@ -50,8 +49,7 @@ class WebhookSender:
         self._secrets = secrets
         self._transport = OutboundTransport(reach, tls=_cached_tls_context(settings.ca_certificate), connections=1)
         seconds = settings.timeout_seconds
-        # `seconds` limits each step: TCP, TLS and the response. The total also limits the end of a failed attempt to
-        # connect.
+        # `seconds` limits each step: TCP, TLS and the response. The total also covers closing a failed connection.
         self._web = HttpClient(self._transport, step_seconds=seconds, total_seconds=2 * seconds + _MARGIN_SECONDS)
 
     async def send(self, events: Sequence[Event]) -> None:

@@ -1,7 +1,4 @@
-"""The database's clock, by which retention deletes log rows.
-
-After a jump of the clock, retention deletes nothing for NOTICE_PERIOD.
-"""
+"""The database's clock. After a jump of this clock, retention deletes nothing for NOTICE_PERIOD."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,7 +1,4 @@
-"""Legal holds: Admit does not delete the days of a tenant's logs that a hold covers.
-
-A hold overrides the retention settings and the budget.
-"""
+"""Legal holds: days of a tenant's logs that Admit does not delete, whatever the retention settings and budget are."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -106,10 +103,7 @@ def list_holds(
 
 
 def lock_holds(session: Session) -> None:
-    """Lock the holds of all tenants before you create or delete a hold.
-
-    To avoid deadlocks, call this function before you lock any row of a tenant.
-    """
+    """Lock the holds of all tenants, to change them. To avoid deadlocks, call this before locking a tenant's rows."""
     repository.lock_holds_exclusive(session)
 
 

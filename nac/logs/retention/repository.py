@@ -23,8 +23,7 @@ from nac.models import (
 )
 
 HOLD_ORDERS = SortOrders({"set_at": (RetentionHold.created_at, RetentionHold.id)})
-# Deletions take this advisory lock shared, and a new hold takes it exclusively. So running deletions end before a hold
-# is active.
+# Deletions take this advisory lock shared. A new hold takes it exclusively, and so waits for running deletions.
 _HOLDS_LOCK = func.hashtext("retention_holds")
 
 

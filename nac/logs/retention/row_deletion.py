@@ -66,8 +66,7 @@ _ORDERED_LOGS = ("auth", "accounting", "sessions")
 
 
 class DeletionBatch(NamedTuple):
-    # Number of selected rows, and number of deleted rows. The two numbers differ if other transactions changed or
-    # deleted rows.
+    # Numbers of selected rows and of deleted rows. They differ if other transactions changed or deleted rows.
     found: int
     gone: int
     # Minimum time of the rows in the next batch.

@@ -34,8 +34,7 @@ def get_log_plans(session: Session, *, tenant_id: TenantId) -> Mapping[LogName, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionChange:
-    """A change of a log's retention. None leaves the value unchanged. `export_format` "none" ends required
-    exports."""
+    """A change of a log's retention. None leaves a value unchanged. `export_format` "none" ends required exports."""
 
     log: str
     days: int | DefaultChoice | None = None

@@ -28,8 +28,7 @@ class TermPart:
         """Return this part as it applies at `now`, if the chosen value is `wanted`.
 
         If the chosen value drops again during an announcement, Admit announces this second reduction when the first has
-        taken effect. So the second reduction does not delay the first, and also takes effect NOTICE_PERIOD after its
-        announcement.
+        taken effect. So the second reduction does not delay the first, and has its own notice period.
         """
         if wanted >= self.value:
             return TermPart(wanted)

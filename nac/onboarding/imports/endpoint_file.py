@@ -60,8 +60,7 @@ def import_endpoints(
 ) -> EndpointImportResult:
     """Create the endpoints of a file, which are approved or blocked.
 
-    With `update`, also changes existing endpoints. Without `update`, each existing endpoint is a mistake. Raises
-    InvalidFile with every mistake and its line.
+    With `update`, also changes existing endpoints, which are otherwise mistakes. Raises InvalidFile with every mistake.
     """
     document = ImportDocument()
     try:

@@ -39,8 +39,7 @@ def read(text: str, document: ImportDocument) -> None:
 
 
 def _strip_header_blanks(text: str) -> str:
-    """Remove spaces from the header line, because some ISE releases write "MAC Address" and other releases
-    "MACAddress"."""
+    """Remove spaces from the header line, because some ISE releases write "MAC Address", and others "MACAddress"."""
     header, newline, rest = text.partition("\n")
     return _BLANKS.sub("", header) + newline + rest
 

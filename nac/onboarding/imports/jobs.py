@@ -64,10 +64,7 @@ def run_import(
 
 
 def is_large(document: ImportDocument, *, dry_run: bool = False) -> bool:
-    """Return whether the import must be a job.
-
-    For a preview, counts only the rows, because a preview hashes no passwords.
-    """
+    """Return whether the import must be a job. A preview can have more users, because it hashes no passwords."""
     groups = count_groups(line.values for line in chain(document.endpoints, document.users))
     return len(document) + groups > MAX_INLINE_ROWS or (not dry_run and len(document.users) > MAX_INLINE_USERS)
 
@@ -217,8 +214,7 @@ def start_import(
 
 
 def build_handlers(seal: Callable[[], Seal]) -> dict[str, JobHandler]:
-    """Return the job handlers by kind of job. A handler calls `seal`, which loads the master key, only when it runs a
-    job."""
+    """Return the job handlers by kind of job. A handler calls `seal`, which loads the master key, for each job."""
 
     def bulk(session: Session, work: JobRun) -> Mapping[str, Any]:
         return run_bulk(

@@ -37,8 +37,7 @@ class RadiusTarget:
     auth_port: int
     acct_port: int
     secret: bytes = field(repr=False)
-    # The tenant's key, which the cell also has. Admit signs tickets with this key. By the ticket, the cell recognises a
-    # simulated device.
+    # The tenant's key, which the cell also has. It signs the tickets by which the cell recognises simulated devices.
     tenant_key: bytes = field(repr=False)
     reject_delay_seconds: float
     # Root authority and server name that the simulated device trusts.
@@ -83,8 +82,7 @@ DeviceAction = Callable[[RadiusTarget, int], Observation]
 
 
 def build_mab_action(device: PlayedDevice, *, secret: bytes = b"", tenant_key: bytes = b"") -> DeviceAction:
-    """Return a function that sends a MAB login. `secret` and `tenant_key` replace the correct values, to test wrong
-    values."""
+    """Return a function that sends a MAB login. Set `secret` or `tenant_key` to test a wrong value."""
 
     def act(target: RadiusTarget, now_seconds: int) -> Observation:
         pairs = device.pairs(tenant_key or target.tenant_key, now_seconds)

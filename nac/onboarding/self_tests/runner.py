@@ -86,10 +86,7 @@ def run_one(platform: SelfTestPlatform, tenant_id: TenantId, test_id: UUID, *, e
 
 
 def _run_name(test_id: UUID, attempt: int) -> str:
-    """Return the name of a run in logs and certificates.
-
-    With this name, a later worker finds the certificates of the run and revokes them.
-    """
+    """Return the name of a run in logs and certificates, by which a later worker finds and revokes its certificates."""
     return sha256(f"{test_id} {attempt}".encode()).hexdigest()[:8]
 
 

@@ -119,10 +119,7 @@ class Supplicant:
 
 
 def run_conversation(server: RadiusServer, supplicant: Supplicant, attributes: bytes) -> EapConversation:
-    """Run an EAP conversation from the identity to Access-Accept or Access-Reject.
-
-    Each Access-Request contains `attributes`.
-    """
+    """Run an EAP conversation until Access-Accept or Access-Reject. Each Access-Request contains `attributes`."""
     eap, state = supplicant.identity(), b""
     for _ in range(_MAX_ROUNDS):
         reply = server.request_access(

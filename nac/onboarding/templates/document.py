@@ -240,5 +240,4 @@ def list_parts(parsed: TemplateDocument) -> dict[str, Any]:
 
 
 def site_names_by_slug(parsed: TemplateDocument) -> Mapping[str, str]:
-    """Return the names of the template's sites by slug."""
     return {site.slug: site.name for site in parsed.sites}

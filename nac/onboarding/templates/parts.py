@@ -148,14 +148,12 @@ class _PartWriter:
                 self._put_setting(name.removeprefix("settings."), value)
 
     def _put_policy(self, slug: str, document: object) -> None:
-        """Publish a policy. The policy may refer to objects that this tenant lacks, because the template has one
-        policy for all tenants."""
+        """Publish a policy. It may refer to objects that this tenant lacks, because all tenants get the same policy."""
         policy = policy_rows.get_by_slug(self.session, self.tenant_id, slug)
         if policy is None:
             self._do(policies.create_policy, slug=slug)
         else:
-            # If an earlier published version has this document, restore that version. A restored version needs no
-            # replay.
+            # If an earlier published version has this document, restore it, because this needs no replay.
             before = policy_rows.list_versions(
                 self.session, self.tenant_id, policy.id, span=policy_rows.VERSION_ORDERS.first(20)
             )

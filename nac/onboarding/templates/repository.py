@@ -20,8 +20,7 @@ SIGNIFICANCE_LEVEL = 0.001
 
 
 class DeviceCounts(NamedTuple):
-    """Number of rejected devices, and of all devices, in a period. A device counts once, even if it tries many
-    times."""
+    """Number of rejected devices, and of all devices, in a period. A device with several attempts counts once."""
 
     rejected: int
     all: int

@@ -39,7 +39,7 @@ JOB_KIND = "templates.roll-out"
 MAX_STAGES = 20
 MIN_MINUTES, MAX_MINUTES = 1, 7 * 24 * 60
 _CHECK_INTERVAL = timedelta(seconds=10)
-# Maximum number of tenants that the job updates before it lets other jobs run.
+# Maximum number of tenants that the job updates before other jobs can run.
 _TENANTS_PER_TURN = 20
 # Maximum number of tenants that a message names.
 _MAX_NAMED = 5
@@ -47,10 +47,7 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class RolloutStage:
-    """A stage of a roll-out: the tenants to update, and the `minutes` for which Admit then watches them.
-
-    Has either `tenants` (slugs), or `share` (percent of all tenants, including those of earlier stages).
-    """
+    """The `tenants` (slugs) to update, or the `share` (percent) to reach, and the `minutes` to watch the tenants."""
 
     minutes: int
     tenants: Sequence[str] | None = None
@@ -77,9 +74,8 @@ def start_rollout(
     """Start a roll-out. The last stage contains all remaining tenants.
 
     If the share of rejected devices at a tenant changes by more than `most_moved`, the roll-out stops. With
-    `back_when_moved`, Admit then also rolls back the updated tenants. Raises Conflict if a roll-out is running or all
-    tenants already have the version. Raises PermissionMissing if the caller cannot change the parts at one of the
-    tenants.
+    `back_when_moved`, Admit then also rolls back. Raises Conflict if a roll-out is running or all tenants have the
+    version. Raises PermissionMissing if the caller cannot change the parts at one of the tenants.
     """
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     version = require_version(session, template=template, number=number)
@@ -195,8 +191,7 @@ def stop_rollout(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUI
 
 
 def stop_all_rollouts(session: Session, *, actor: str, msp_id: MspId) -> int:
-    """Stop all roll-outs of the MSP, including roll-outs that roll back. Returns the number of stopped
-    roll-outs."""
+    """Stop all roll-outs of the MSP, even if they roll back. Returns the number of stopped roll-outs."""
     found = repository.lock_running(session, msp_id)
     for rollout in found:
         _end_rollout(rollout, "stopped", f"Stopped by {actor}.")
@@ -221,8 +216,7 @@ def resume_rollout(
         if row.state in ("failed", "left-out", "rolled-back"):
             row.state, row.detail = "waiting", ""
         elif row.state == "applied":
-            # The user who resumes accepts the changed share of rejected devices, so it must not stop the roll-out
-            # again.
+            # The user who resumes accepts the changed share, so it must not stop the roll-out again.
             row.applied_at, row.detail = now, ""
     session.flush()
     _audit_rollout(session, actor, rollout, "resume-rollout")
@@ -380,8 +374,7 @@ def _apply_to_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
         fresh.state, fresh.detail, fresh.applied_at = "applied", "", now
         fresh.before, fresh.before_version = before, follower.version
         follower.version, follower.applied_at = rollout.version, now
-        # Save the progress after each tenant, so that a crash of the worker counts only for the tenant that the worker
-        # was updating.
+        # Save the progress after each tenant, so that a crash of the worker counts only for the current tenant.
         work.save_place(session, work.place)
     return True
 

@@ -155,10 +155,7 @@ def _check_settings(session: Session, actor: str, tenant_id: TenantId, tenant: T
 
 
 def _iter_current_versions(session: Session, tenant_id: TenantId) -> Iterator[tuple[str, PolicyVersion]]:
-    """Yield the draft and the published version of each policy, with the policy's slug.
-
-    Admit checks any other version when a user restores it.
-    """
+    """Yield slug, draft and published version of each policy. Other versions are checked when a user restores them."""
     query = (
         select(Policy.slug, PolicyVersion)
         .join(Policy, Policy.id == PolicyVersion.policy_id)

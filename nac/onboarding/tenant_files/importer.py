@@ -2,8 +2,7 @@
 
 The import replaces each id in the file by a new id, derived from the id of the new tenant. So no row of the file can
 replace a row of another tenant, or refer to such a row. With `keeps_authorities`, authorities keep their ids, because
-the URLs in certificates contain these ids. The database then rejects the import if an authority with the same id
-exists.
+URLs in certificates contain these ids. The database then rejects the import if the id of an authority exists.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -150,10 +149,7 @@ class _TableImporter:
         return old if table in self._kept else uuid5(self._tenant_id, str(old))
 
     def take(self, table: Table, *, tell: Callable[[int], None]) -> int:
-        """Insert the rows of a table. Returns the number of inserted rows.
-
-        Inserts an authority after the authority that signed it.
-        """
+        """Insert the rows of a table, each authority after its issuer. Returns the number of inserted rows."""
         shape = _TableShape.of(table)
         parents = [column for column, referred in shape.references.items() if referred == table.name]
         if table.name == _DEFERRED_TABLE:

@@ -190,10 +190,7 @@ def convert_trial(session: Session, context: SignUpContext, *, actor: str, tenan
 
 
 def extend_trial(session: Session, *, actor: str, tenant_id: TenantId, days: int) -> Trial:
-    """Extend a trial by `days`, counted from its end, or from now if the trial has ended.
-
-    Requires a session in PlatformScope.
-    """
+    """Extend a trial by `days` from its end, or from now if it has ended. Requires a session in PlatformScope."""
     if not 1 <= days <= MAX_EXTENSION_DAYS:
         raise InvalidInput(
             f"Invalid number of days: {days}.", place="days", remedy=f"Use 1 to {MAX_EXTENSION_DAYS} days."

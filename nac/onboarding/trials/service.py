@@ -100,8 +100,7 @@ MAX_LINKS = 3
 # Retention of sign-ups. The retention is short, because sign-ups contain addresses of people who may never confirm.
 SIGN_UP_RETENTION = timedelta(days=30)
 _DAY = timedelta(days=1)
-# The limits for sign-up requests are this number of times the limits for confirmations, because a request costs only a
-# mail.
+# Factor by which the limits for requests exceed the limits for confirmations. A request costs only a mail.
 _SIGN_UPS_PER_CONFIRMED = 10
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _SLUG_WORD = re.compile(r"[a-z0-9]+")
@@ -250,7 +249,6 @@ def list_trials(
 
 
 def slugs_by_tenant(session: Session, rows: Sequence[Trial]) -> dict[TenantId, str]:
-    """Return the slugs of the trials' tenants, by tenant id."""
     return repository.slugs_by_tenant(session, [row.tenant_id for row in rows])
 
 
