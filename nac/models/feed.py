@@ -14,7 +14,7 @@ from nac.kit.ids import TenantId
 from nac.kit.permissions import Effect, Permission
 
 FeedKind = Literal["syslog", "webhook"]
-# For each kind of event, the permission to read such events. A person needs it to set up a feed of this kind.
+# Permission to read each kind of event. A person who sets up a feed needs the permissions for its kinds.
 PERMISSION_BY_KIND: Final[Mapping[str, Permission]] = {
     "authentication": Permission.LOG_READ,
     "accounting": Permission.LOG_READ,
@@ -38,7 +38,7 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     reference = Reference("feed", "a feed")
     tenant_file = FileContent(
         Permission.FEED_READ,
-        # A feed sends data that a person needs these permissions to read.
+        # The permissions to read the data that a feed can send.
         (Permission.FEED_MANAGE, *PERMISSION_BY_KIND.values()),
         needs_key=True,
         reset={

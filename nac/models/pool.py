@@ -127,5 +127,6 @@ class PoolAddress(TenantOwned, Base):
     released: Mapped[bool] = mapped_column(server_default=text("false"))
     # Time of the last Access-Accept with this address.
     decided_at: Mapped[datetime | None]
-    # End of the quarantine; for a lease, time to check for a session; otherwise, time since when the address is unused.
+    # For a lease: time when Admit checks for a session. In quarantine: end of the quarantine. Otherwise: time since
+    # when the address is unused.
     until: Mapped[datetime | None]

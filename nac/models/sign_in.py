@@ -48,7 +48,7 @@ class SignOn(UuidKey, CreatedAt, UpdatedAt, Base):
 
 
 class SignOnLink(CreatedAt, Base):
-    """The assignment of a user id (subject) of an OpenID Connect provider to a person."""
+    """A user id (subject) of an OpenID Connect provider, and the person to whom it belongs."""
 
     __tablename__ = "sign_on_links"
     __table_args__ = (

@@ -80,7 +80,7 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     default_site_id: Mapped[UUID | None]
     failure_limit: Mapped[int] = mapped_column(default=200, info=EXPORTED)
     failure_window_seconds: Mapped[int] = mapped_column(default=60, info=EXPORTED)
-    # Number of wrong passwords for a user name within the window after which Admit checks no more passwords.
+    # Number of wrong passwords for a user name in the window. Admit then rejects logins without checking passwords.
     password_failure_limit: Mapped[int] = mapped_column(default=20, server_default=text("20"), info=EXPORTED)
     password_failure_window_seconds: Mapped[int] = mapped_column(default=900, server_default=text("900"), info=EXPORTED)
     # Number of days whose requests Admit replays before a policy is published; null for no replay.

@@ -1,4 +1,4 @@
-"""Folders of exports: per tenant a folder, which contains a folder per job with the files and a manifest."""
+"""Folders of exports. A tenant's folder has a folder for each job, which contains the files and a manifest."""
 
 import hashlib
 import json

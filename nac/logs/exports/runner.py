@@ -35,7 +35,7 @@ JOB_RETENTION = timedelta(days=400)
 # Approximate maximum number of rows per file. A day with more rows has several files.
 FILE_ROWS = 500_000
 _FILES_PER_DAY = (1, 2, 4, 8, 24, 96, 288)
-# Delays before the retries of a failed export. Only required exports are retried after the last delay.
+# Delays before the first six retries of a failed export. Later, Admit retries only required exports.
 _RETRY_AFTER = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 30, 120, 360, 720))
 _DAY = timedelta(days=1)
 _WAITING_SQL = text("SELECT tenant_id, id FROM waiting_export()")

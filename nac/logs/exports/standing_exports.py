@@ -118,7 +118,7 @@ def release_day(
 
 
 def is_release_valid(session: Session, tenant_id: TenantId, log: LogName, day: date, released: DeletionRelease) -> bool:
-    """Return whether the export behind the permission `released` is unchanged, and lock it in this transaction."""
+    """Lock the export on which the permission `released` depends. Returns whether the export is unchanged."""
     job = session.scalars(_job_query(tenant_id, log, day).with_for_update(read=True)).one_or_none()
     return job is not None and (job.id, job.state, job.rows_before) == (released.job_id, "done", released.rows_before)
 

@@ -185,7 +185,7 @@ class _DeliveryTurn:
     def _require_proof(self, held: DeliveryStep) -> None:
         """Raise the last rejection if the receiver may reject every event.
 
-        This is so if `held` has several rejected events, or one rejected event and no accepted event in this run.
+        Admit assumes this if several events in `held` were rejected, or one was rejected and none accepted in this run.
         """
         if held.refused and self._last_refusal and (len(held.refused) > 1 or not self._has_taken):
             raise self._last_refusal

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.5
 # Number of threads for database statements. Each needs a connection, besides the connection that holds the locks.
 _THREADS = 3
-# If a run of a feed takes longer, its receiver counts as slow. A run usually takes half of this time.
+# If a run of a feed takes longer than this, its receiver counts as slow. A run usually takes half of this time.
 _SLOW_SECONDS = 10.0
 # Maximum wait for running feeds when the time is over: the longest total timeout of a webhook plus overhead.
 _GRACE_SECONDS = 25.0

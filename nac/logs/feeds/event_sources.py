@@ -50,7 +50,7 @@ class EventSource:
     ) -> Iterator[tuple[int, datetime, int, Any]]:
         """Yield the rows of `marks` in order as (id of the mark, time, id of the row, row).
 
-        If the feed has partly read a mark, `begun` has the last row that was read. The next row comes first.
+        If the feed has partly read a mark, the rows of this mark begin after the row of `begun`.
         """
         behind = [_start_after(mark, begun) for mark in marks]
         mark = (
@@ -134,7 +134,7 @@ EVENT_KINDS = tuple(source.kind for source in EVENT_SOURCES.values())
 
 
 def list_source_names(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the names of the sources with events of these kinds and outcomes. Empty `outcomes` match all sources."""
+    """Return the names of the sources with events of these kinds and outcomes. Empty `outcomes` mean all outcomes."""
     return [
         name
         for name, source in EVENT_SOURCES.items()
@@ -143,6 +143,6 @@ def list_source_names(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str
 
 
 def list_kinds_without_events(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the kinds of `kinds` whose events never have one of `outcomes`, so that a feed would send nothing."""
+    """Return those `kinds` whose events never have one of these `outcomes`. A feed would never send such events."""
     heard = {EVENT_SOURCES[name].kind for name in list_source_names(kinds, outcomes)}
     return [kind for kind in kinds if kind not in heard]

@@ -81,7 +81,7 @@ class FeedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     outcomes: tuple[str, ...] = ()
     # Networks (CIDR) that the host's address must be in. Empty: the platform's networks (ADMIT_OUTBOUND_NETWORKS).
     networks: tuple[str, ...] = ()
-    # PEM of the authorities that the receiver's certificate may come from; "" for those of the operating system.
+    # PEM certificates of the authorities trusted for the receiver; "" for the authorities of the operating system.
     ca_certificate: str = ""
     # Maximum time of each step: connection, TLS handshake, response to a batch.
     timeout_seconds: float = 5.0

@@ -61,7 +61,7 @@ def read_clock(*, engine: Engine | None = None) -> ClockReading:
 
 
 def is_clock_trusted(session: Session) -> bool:
-    """Return whether the database's clock has not jumped recently, and agrees with the worker's clock."""
+    """Return whether Admit trusts the database's clock: no recent jump, and little difference to the worker's clock."""
     now = _database_now(session)
     row = session.scalar(select(RetentionClock))
     return row is None or (

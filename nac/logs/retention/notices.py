@@ -34,7 +34,7 @@ class DueNotice:
 
 
 def refresh_notices(session: Session, plan: TenantPlan, *, now: datetime) -> list[RetentionNotice]:
-    """Update the notices in the tenant's scope. Returns notices that are new, or whose `since` is later than before."""
+    """Update the tenant's notices. Returns notices that are new, or whose `since` is later than before."""
     new = []
     for log in plan.logs.values():
         if log.has_new_terms:

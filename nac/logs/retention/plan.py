@@ -40,7 +40,7 @@ class LogPlan:
     # Estimated bytes and rows by day.
     sizes: Mapping[date, int]
     rows: Mapping[date, int]
-    # Retention deletes the days before this day: because of their age if before `oldest`, otherwise for the budget.
+    # Retention deletes the days before this day. Days before `oldest` are too old; later days exceed the budget.
     keep_from: date
     # The value of `keep_from` after all chosen settings have taken effect.
     wanted_from: date

@@ -95,7 +95,7 @@ def too_many_values_at(line: int) -> Unreadable:
 
 
 def decode_text(content: bytes, document: ImportDocument) -> str:
-    """Decode a file from UTF-16 (with byte order mark) or UTF-8, or else from Windows-1252. Raises Unreadable."""
+    """Decode a file from UTF-16 (with byte order mark) or UTF-8, otherwise from Windows-1252. Raises Unreadable."""
     if len(content) > MAX_FILE_BYTES:
         raise unreadable_at(0, f"The file has more than {MAX_FILE_BYTES} bytes.", "Split the file into several files.")
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):

@@ -79,7 +79,7 @@ def revoke_leftovers(session: Session, *, actor: str, tenant_id: TenantId, runs:
 
 
 def build_foreign_identity(name: str, *, now: datetime, imitated: x509.Certificate | None = None) -> DeviceIdentity:
-    """Create a device certificate, and the authorities that issue it, which do not belong to the tenant.
+    """Create authorities that do not belong to the tenant, and a device certificate that they issue.
 
     With `imitated` (an issuing authority), the new authorities have the names of `imitated` and its root, but other
     keys.

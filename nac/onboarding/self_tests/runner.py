@@ -91,7 +91,7 @@ def _run_name(test_id: UUID, attempt: int) -> str:
 
 
 def _take_attempt(tenant_id: TenantId, test_id: UUID, engine: Engine | None) -> int:
-    """Reserve the test for LEASE. Returns the number of the attempt; 0 if the test is not due."""
+    """Reserve the test for this worker, for the time LEASE. Returns the number of the attempt; 0 if not due."""
     now = utc_now()
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         row = service.get(session, tenant_id, test_id, lock=True)

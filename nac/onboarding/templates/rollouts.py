@@ -47,7 +47,7 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class RolloutStage:
-    """The `tenants` (slugs) to update, or the `share` (percent) to reach, and the `minutes` to watch the tenants."""
+    """A stage: update `tenants` (slugs), or tenants up to `share` percent of all; then watch them for `minutes`."""
 
     minutes: int
     tenants: Sequence[str] | None = None
@@ -191,7 +191,7 @@ def stop_rollout(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUI
 
 
 def stop_all_rollouts(session: Session, *, actor: str, msp_id: MspId) -> int:
-    """Stop all roll-outs of the MSP, even if they roll back. Returns the number of stopped roll-outs."""
+    """Stop all roll-outs of the MSP, including those that roll back. Returns the number of stopped roll-outs."""
     found = repository.lock_running(session, msp_id)
     for rollout in found:
         _end_rollout(rollout, "stopped", f"Stopped by {actor}.")
@@ -216,7 +216,7 @@ def resume_rollout(
         if row.state in ("failed", "left-out", "rolled-back"):
             row.state, row.detail = "waiting", ""
         elif row.state == "applied":
-            # The user who resumes accepts the changed share, so it must not stop the roll-out again.
+            # The user who resumes accepts the new share of rejected devices. It must not stop the roll-out again.
             row.applied_at, row.detail = now, ""
     session.flush()
     _audit_rollout(session, actor, rollout, "resume-rollout")

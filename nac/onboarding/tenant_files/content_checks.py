@@ -155,7 +155,7 @@ def _check_settings(session: Session, actor: str, tenant_id: TenantId, tenant: T
 
 
 def _iter_current_versions(session: Session, tenant_id: TenantId) -> Iterator[tuple[str, PolicyVersion]]:
-    """Yield slug, draft and published version of each policy. Other versions are checked when a user restores them."""
+    """Yield draft and published versions with the policy's slug. Admit checks other versions when they are restored."""
     query = (
         select(Policy.slug, PolicyVersion)
         .join(Policy, Policy.id == PolicyVersion.policy_id)

@@ -2,7 +2,7 @@
 
 The import replaces each id in the file by a new id, derived from the id of the new tenant. So no row of the file can
 replace a row of another tenant, or refer to such a row. With `keeps_authorities`, authorities keep their ids, because
-URLs in certificates contain these ids. The database then rejects the import if the id of an authority exists.
+URLs in certificates contain these ids. The database then rejects an import whose authorities already exist.
 """
 
 from collections.abc import Callable, Mapping, Sequence

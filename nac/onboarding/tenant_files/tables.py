@@ -22,7 +22,7 @@ _Role = TypeVar("_Role", FileContent, FileLog, FileExclusion)
 
 
 def _collect(kind: type[_Role]) -> dict[str, _Role]:
-    """Return the tables whose declaration for tenant files has the type `kind`, with this declaration, by table name.
+    """Return, by table name, the declarations of type `kind`, which state how tenant files treat a table.
 
     A table comes after the tables to which its rows refer.
     """

@@ -104,7 +104,7 @@ def count_authentications(session: Session, tenant_id: TenantId, since: datetime
 
 
 def delete_sign_ups(session: Session, *, before: datetime) -> int:
-    """Delete sign-ups older than `before`, unless their tenant is being created. Returns the number of sign-ups."""
+    """Delete sign-ups older than `before`, unless their tenant is being created. Returns the number of deleted rows."""
     result = session.execute(delete(SignUp).where(SignUp.created_at < before, SignUp.state != "provisioning"))
     assert isinstance(result, CursorResult)
     return result.rowcount
