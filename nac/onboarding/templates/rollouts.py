@@ -47,7 +47,7 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class RolloutStage:
-    """A stage: update `tenants` (slugs), or tenants up to `share` percent of all; then watch them for `minutes`."""
+    """A stage: update `tenants` (slugs), or up to `share` percent of the tenants; then watch them for `minutes`."""
 
     minutes: int
     tenants: Sequence[str] | None = None
