@@ -1,7 +1,7 @@
-"""The logs whose rows retention deletes, and the product's default limits.
+"""The logs whose rows retention deletes, and the default limits of their retention.
 
-Retention does not delete from the audit log, which records all changes, including changes of retention. Nobody can
-delete from the audit log. The audit log grows with the actions of users, not with the number of devices.
+Nobody can delete from the audit log, not even retention. The audit log grows with the actions of people, not with the
+number of devices.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class LogLimits:
     ceiling_bytes: int | None = None
 
 
-# The defaults for sessions and usage cover the previous month, because customers bill by them.
+# The floors of sessions and usage cover the previous month, because customers use these logs for billing.
 DEFAULT_LIMITS: dict[LogName, LogLimits] = {
     "auth": LogLimits(7, 90, 730),
     "accounting": LogLimits(7, 90, 730),

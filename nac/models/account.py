@@ -130,8 +130,7 @@ class MembershipTenant(Base):
 
 
 class ApiToken(UuidKey, CreatedAt, Base):
-    """Credential of a program. The token belongs to an MSP, to a tenant, or to the platform if both ids are
-    null."""
+    """The credential of a program at an MSP, at a tenant, or at the platform if both ids are null."""
 
     __tablename__ = "api_tokens"
     __table_args__ = (
@@ -159,13 +158,13 @@ class ApiToken(UuidKey, CreatedAt, Base):
     last_used_at: Mapped[datetime | None]
     last_used_from: Mapped[str | None] = mapped_column(HostAddress())
     created_by: Mapped[str]
-    # The person responsible for the token, even if another token created it; null if created on the command line.
+    # The person responsible for the token, even if another token created it. Null for a token from the command line.
     maker_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("people.id", ondelete="CASCADE", info=describe_reference("token", "its maker"))
     )
-    # Name in the audit log of the responsible person.
+    # Name of the responsible person in the audit log.
     maker: Mapped[str | None]
-    # Owner of the single sign-on that the responsible person used. Only the memberships at this owner count.
+    # MSP or tenant whose single sign-on the responsible person used, if any. Then only memberships there count.
     via_msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     via_tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
     # The token that created this token.
@@ -199,7 +198,7 @@ class SignIn(UuidKey, CreatedAt, Base):
     last_seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
     # When the person last authenticated in this browser.
     confirmed_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    # The single sign-on used, if any. The sign-in is then limited to its owner's memberships.
+    # The single sign-on that the person used, if any. Then only memberships at its MSP or tenant count.
     sign_on_id: Mapped[UUID | None] = mapped_column(ForeignKey("sign_ons.id", ondelete="CASCADE"))
     via_msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     via_tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
@@ -221,7 +220,7 @@ class AccountMail(CreatedAt, Base):
     kind: Mapped[str]
     # As the visitor entered it; an account with this address may not exist.
     email: Mapped[str]
-    # Owner of the invited person's membership; the platform if both ids are null.
+    # MSP or tenant that the person is invited to; the platform if both ids are null.
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
     actor: Mapped[str]

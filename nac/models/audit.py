@@ -14,7 +14,7 @@ from nac.kit.permissions import Permission
 class AuditEntry(Base):
     """An entry of the audit log. A trigger rejects updates and deletes.
 
-    Without foreign keys, so that an entry outlives the objects that it names.
+    The table has no foreign keys, so that an entry outlives the objects that it names.
     """
 
     __tablename__ = "audit_log"
@@ -41,8 +41,7 @@ class AuditEntry(Base):
     # noun.verb
     action: Mapped[str]
     target: Mapped[str]
-    # Source address of the HTTP request, and its X-Request-Id. Address and id are null if no request caused the
-    # entry.
+    # Source address and X-Request-Id of the HTTP request; both null if no request caused the entry.
     address: Mapped[str | None] = mapped_column(HostAddress())
     request_id: Mapped[str | None]
     before: Mapped[dict[str, Any] | None]
@@ -63,7 +62,7 @@ class AuditKey(Base):
 
 
 class AuditChain(Base):
-    """The audit chain of a tenant, an MSP or the platform, with its last entry."""
+    """The audit chain of a tenant, an MSP or the platform, with the position and hash of its last entry."""
 
     __tablename__ = "audit_chains"
     __table_args__ = (UniqueConstraint("tenant_id", "msp_id", postgresql_nulls_not_distinct=True),)

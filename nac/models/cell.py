@@ -14,8 +14,7 @@ from nac.kit.permissions import Effect
 
 
 class Dictionary(CreatedAt, Base):
-    """The RADIUS dictionaries of a radiusd build, uploaded by agents. Admit checks replies of policies against the
-    dictionaries."""
+    """The RADIUS dictionaries of a radiusd build, uploaded by agents, to check the replies of policies."""
 
     __tablename__ = "dictionaries"
     reference = Reference("dictionary", "a dictionary")
@@ -28,7 +27,7 @@ class Dictionary(CreatedAt, Base):
 
 
 class Cell(Base):
-    """One radiusd and the agent that owns it."""
+    """One radiusd and the agent that controls it."""
 
     __tablename__ = "cells"
     __table_args__ = (UniqueConstraint("name", info=report_taken("name", "A cell with this name already exists.")),)
@@ -80,7 +79,7 @@ class Slot(UuidKey, Base):
     # Tenant that will move to this slot, or has just moved away (nac.tenancy.tenants.moves).
     reserved_for: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"))
     # free | assigned | retired (waits for a new secret) | reserved (radiusd does not have the moving tenant's secret
-    # yet) | ready (it has)
+    # yet) | ready (radiusd has the secret)
     status: Mapped[str] = mapped_column(default="free")
 
 
@@ -103,8 +102,7 @@ class JournalPosition(Base):
 
 
 class QuarantinedRecord(Base):
-    """A journal record that the agent could not store, with the reason. `radius.agent.replay` stores the record
-    later."""
+    """A journal record that the agent could not store, with the reason. `radius.agent.replay` stores it later."""
 
     __tablename__ = "quarantined_records"
     __table_args__ = (
@@ -122,16 +120,13 @@ class QuarantinedRecord(Base):
     why: Mapped[str]
     # msgpack, as in the journal.
     payload: Mapped[bytes]
-    # Whether the record comes from the tenant's previous cell. The agent of this cell stores it automatically.
+    # Whether the record comes from the tenant's previous cell. The agent of `cell_id` stores it automatically.
     handed_over: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class ReplicaChange(Base):
-    """A change of a row that replicas contain.
-
-    Triggers write changes, and agents apply the changes to the replicas of their cells.
-    """
+    """A change of a row that replicas contain. Triggers write changes, and agents apply them to their replicas."""
 
     __tablename__ = "replica_changes"
     tenant_file = FileExclusion("belongs to its cell")

@@ -62,7 +62,7 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
     revocation_reason: Mapped[str] = mapped_column(default="")
     # sealed | pkcs11
     key_store: Mapped[str] = mapped_column(default="sealed")
-    # Cross-certificate of this root by the previous root (RFC 4210 4.4, "new with old").
+    # Cross-certificate that the previous root issued to this root (RFC 4210 4.4, "new with old").
     cross_der: Mapped[bytes | None]
 
 
@@ -140,7 +140,7 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     common_name: Mapped[str]
     common_name_key: Mapped[str] = mapped_column(Computed("lower(common_name)", persisted=True))
     subject: Mapped[str]
-    # Null until signed, because Admit stores the row before it signs.
+    # Null until Admit has signed the certificate, because Admit stores the row first.
     certificate_der: Mapped[bytes | None]
     # Hash of SubjectPublicKeyInfo; null if the key is not known yet.
     public_key_sha256: Mapped[bytes | None]
@@ -157,12 +157,12 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     renews_id: Mapped[UUID | None] = mapped_column(index=True)
     # The enrolment secret that the device used to get this certificate.
     secret_id: Mapped[UUID | None] = mapped_column(index=True)
-    # Devices see a server certificate from this time; null if Admit does not present it.
+    # Time from which Admit presents a server certificate; null if Admit does not present the certificate.
     present_from: Mapped[datetime | None]
 
 
 class AuthorityIntent(UuidKey, TenantOwned, CreatedAt, Base):
-    """The intended certificate of an authority, stored before signing. `id` becomes the id of the authority."""
+    """The record of an authority's certificate that Admit will sign. `id` becomes the id of the authority."""
 
     __tablename__ = "authority_intents"
     __table_args__ = (
@@ -188,7 +188,7 @@ class AuthorityIntent(UuidKey, TenantOwned, CreatedAt, Base):
     signed_at: Mapped[datetime | None]
     # Time when Admit detected that the certificate was never signed, or was lost.
     abandoned_at: Mapped[datetime | None]
-    # Only for cross-certificates. For other certificates, the row of the authority has the revocation.
+    # Revocation of a cross-certificate. Other revocations are in the row of the authority.
     revoked_at: Mapped[datetime | None]
     revocation_reason: Mapped[str] = mapped_column(default="")
 

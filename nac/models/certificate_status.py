@@ -30,8 +30,7 @@ class RevocationList(TenantOwned, Base):
 
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(BigInteger(), default=0)
-    # The last list number that Admit reserved before signing. Larger than `number` if Admit did not publish that
-    # list.
+    # The last number that Admit reserved for a list. Larger than `number` if Admit did not publish that list.
     reserved_number: Mapped[int] = mapped_column(BigInteger(), default=0)
     # None until signed.
     crl_der: Mapped[bytes | None]
@@ -74,7 +73,7 @@ class OcspSignerRow(UuidKey, TenantOwned, Base):
 
     authority_id: Mapped[UUID]
     serial: Mapped[bytes]
-    # Null until signed, because Admit stores the row before it signs.
+    # Null until Admit has signed the certificate, because Admit stores the row first.
     certificate_der: Mapped[bytes | None]
     key_sealed: Mapped[bytes]
     not_before: Mapped[datetime]
@@ -109,7 +108,7 @@ class StatusSource(TenantOwned, Base):
 
 
 class ExternalCertificate(Base):
-    """A certificate that a device presented.
+    """A certificate that an external authority issued, and that a device presented.
 
     The agent copies the certificate from the journal of its cell, so the table has no foreign keys.
     """
@@ -136,7 +135,7 @@ class ExternalCertificate(Base):
 
 
 class ExternalStatus(TenantOwned, Base):
-    """Status of one certificate. Cells copy the status to their replicas."""
+    """Status of one certificate of an external authority. Cells copy the status to their replicas."""
 
     __tablename__ = "external_statuses"
     __table_args__ = (
@@ -149,7 +148,7 @@ class ExternalStatus(TenantOwned, Base):
     serial: Mapped[bytes] = mapped_column(primary_key=True)
     # Whether the certificate is on the authority's revocation list.
     listed: Mapped[bool] = mapped_column(default=False)
-    # OCSP status: good | revoked; "" if there is none.
+    # OCSP status: good | revoked; "" if no OCSP response is known.
     answer: Mapped[str] = mapped_column(default="")
-    # End of the status's validity.
+    # Time until which the status is valid.
     until: Mapped[datetime | None]

@@ -56,8 +56,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     kind: Mapped[str] = mapped_column(server_default="disconnect")
-    # For a change: [{"attribute": ..., "value": ..., "tag": ...}], with values in the notation of
-    # `nac.engine.dictionary`.
+    # For a change: [{"attribute": ..., "value": ..., "tag": ...}], in the notation of `nac.engine.dictionary`.
     attributes: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
     asked_by: Mapped[str] = mapped_column(server_default="")
     # `sessions.id`; the columns below identify the session for the NAS (RFC 5176 3).
@@ -72,7 +71,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
     framed_ip: Mapped[str | None] = mapped_column(HostAddress())
     # requested | endpoint-blocked | certificate-revoked | certificate-suspended | ca-revoked | redecided
     reason: Mapped[str]
-    # Hex digits.
+    # In hexadecimal.
     certificate_serial: Mapped[str] = mapped_column(default="")
     state: Mapped[str] = mapped_column(default="queued")
     # The agent sends lower values first (nac.sessions.coa_requests.request_queue).
@@ -91,7 +90,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
     # Code of the response, and its Error-Cause (RFC 5176 3.5).
     answer_code: Mapped[int | None]
     error_cause: Mapped[int | None]
-    # The re-decision that caused it.
+    # The re-decision that caused the request.
     redecision_id: Mapped[int | None] = mapped_column(BigInteger())
     # Message for people, with the result and the remedy.
     detail: Mapped[str] = mapped_column(server_default="")

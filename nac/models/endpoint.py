@@ -20,8 +20,8 @@ from nac.kit.db.declarations import (
 from nac.kit.ids import TenantId
 from nac.kit.permissions import Effect, Permission
 
-# discovered: not classified yet. ignored: a person removed it from the inbox. To policies, discovered and ignored
-# devices are unknown devices.
+# discovered: not classified yet. ignored: a person removed the device from the inbox. To policies, discovered and
+# ignored devices are unknown devices.
 EndpointStatus = Literal["active", "blocked", "discovered", "ignored"]
 
 
@@ -60,7 +60,7 @@ class Endpoint(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     found_why: Mapped[list[Any]] = mapped_column(default=list)
     os: Mapped[str] = mapped_column(default="")
     model: Mapped[str] = mapped_column(default="")
-    # Profile set by a person, which overrides the detected one; "" if none.
+    # Profile that a person set, which overrides `found_profile`; "" if no person set a profile.
     set_profile: Mapped[str] = mapped_column(default="")
     # Posture by name, each with `value`, `source`, `at` and `until` (nac.inventory.endpoints.posture).
     posture: Mapped[dict[str, Any]] = mapped_column(default=dict)
@@ -89,7 +89,7 @@ class EndpointGroup(UuidKey, TenantOwned, Base):
     name: Mapped[str]
     # Condition by which the worker selects members; null if people add members.
     rule: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    # MAC address of the last endpoint that the worker evaluated by a new rule; null if it evaluated all.
+    # MAC address of the last endpoint that the worker evaluated by a new rule; null after all endpoints.
     rule_cursor: Mapped[str | None] = mapped_column(Mac())
     psk_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("endpoint-group-psk:{id}"))
 
@@ -117,10 +117,7 @@ class EndpointGroupMember(TenantOwned, Base):
 
 
 class EndpointSighting(Base):
-    """Sightings of a MAC address.
-
-    Only the agent writes sightings, from the journal of its cell, so the table has no foreign keys.
-    """
+    """Sightings of a MAC address. Only the agent writes them, from its journal, so the table has no foreign keys."""
 
     __tablename__ = "endpoint_sightings"
     purge = Purge.LATE_ROWS
@@ -144,10 +141,7 @@ class EndpointSighting(Base):
 
 
 class EndpointEvidence(Base):
-    """Evidence from a device or its switch: the last value of each key.
-
-    Only the agent writes evidence, from the journal of its cell.
-    """
+    """Evidence from a device or its switch: the last value of each key. Only the agent writes it, from its journal."""
 
     __tablename__ = "endpoint_evidence"
     purge = Purge.LATE_ROWS

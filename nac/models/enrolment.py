@@ -13,8 +13,7 @@ EnrolmentKind = Literal["est", "scep", "link"]
 
 
 class EnrolmentSecret(UuidKey, TenantOwned, CreatedAt, Base):
-    """A secret that authorizes devices to enrol for certificates. The number of enrolments with the secret is
-    limited."""
+    """A secret that authorizes a limited number of enrolments for certificates."""
 
     __tablename__ = "enrolment_secrets"
     __table_args__ = (

@@ -40,11 +40,11 @@ class ExportJob(TenantOwned, CreatedAt, Base):
     # End of the period, exclusive.
     until: Mapped[datetime]
     format: Mapped[str]
-    # Whether the job is an export of one day that Admit requires before it deletes the day.
+    # Whether the job exports a day that retention deletes only after this export.
     standing: Mapped[bool] = mapped_column(server_default=false())
     state: Mapped[str] = mapped_column(server_default="queued")
     asked_by: Mapped[str]
-    # When a worker can start it; while it runs, end of the worker's lease.
+    # Time from which a worker can start the job. While the job runs: time when another worker can take over.
     due_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
@@ -60,7 +60,7 @@ class ExportJob(TenantOwned, CreatedAt, Base):
     error: Mapped[str] = mapped_column(server_default="")
     # Only for a required export: time when the deletion of its rows began.
     deletion_began_at: Mapped[datetime | None]
-    # Only for a required export: the files have all rows of transactions before this one in the database `origin`.
+    # Only for a required export: the files have all rows that transactions with a lower id wrote in database `origin`.
     rows_before: Mapped[int | None] = mapped_column(BigInteger())
     origin: Mapped[str] = mapped_column(server_default="")
     # Time when all rows were deleted from the database.

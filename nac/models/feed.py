@@ -14,7 +14,7 @@ from nac.kit.ids import TenantId
 from nac.kit.permissions import Effect, Permission
 
 FeedKind = Literal["syslog", "webhook"]
-# A feed needs the permissions to read its events. By kind of event.
+# Permission to read each kind of event. A person who sets up a feed needs the permissions for its kinds.
 PERMISSION_BY_KIND: Final[Mapping[str, Permission]] = {
     "authentication": Permission.LOG_READ,
     "accounting": Permission.LOG_READ,
@@ -38,7 +38,7 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     reference = Reference("feed", "a feed")
     tenant_file = FileContent(
         Permission.FEED_READ,
-        # A feed sends data that these permissions read.
+        # The permissions to read the data that a feed can send.
         (Permission.FEED_MANAGE, *PERMISSION_BY_KIND.values()),
         needs_key=True,
         reset={
@@ -57,7 +57,7 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     kind: Mapped[str]
     # In the format of nac.logs.feeds.settings.
     settings: Mapped[dict[str, Any]]
-    # Names of the source tables.
+    # Names of the event sources (nac.logs.feeds.event_sources).
     sources: Mapped[list[str]] = mapped_column(ARRAY(Text()))
     # Secret of a webhook, or private key of a syslog client's certificate.
     secret_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("feed:{tenant}:{id}"))
@@ -85,7 +85,7 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     delivered: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
     # Maximum number of events per batch after the receiver timed out; null for the default.
     at_once: Mapped[int | None]
-    # Number of events that Admit could not deliver in time and does not retry.
+    # Number of events that Admit did not deliver and does not retry.
     lost: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
 
 
@@ -106,7 +106,7 @@ class FeedMark(Base):
     feed_id: Mapped[UUID | None]
     xact: Mapped[str] = mapped_column(Xid8(), server_default=text("pg_current_xact_id()"))
     at: Mapped[datetime] = mapped_column(server_default=func.now())
-    # Name of the table.
+    # Name of the event source (nac.logs.feeds.event_sources).
     source: Mapped[str]
     first_at: Mapped[datetime]
     last_at: Mapped[datetime]
@@ -117,10 +117,7 @@ class FeedMark(Base):
 
 
 class EventNote(Base):
-    """A change of a session, endpoint, certificate or alarm, which feeds send as an event.
-
-    Triggers write a row for each change, and feeds send the row as an event.
-    """
+    """A change of a session, endpoint, certificate or alarm. Triggers write the row; feeds send it as an event."""
 
     __tablename__ = "event_notes"
     __table_args__ = (

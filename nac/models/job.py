@@ -16,8 +16,6 @@ _ZERO = text("0")
 
 
 class Job(UuidKey, CreatedAt, Base):
-    """A background job."""
-
     __tablename__ = "jobs"
     __table_args__ = (
         Index("ix_jobs_due_at", "due_at", postgresql_where=text("state IN ('queued', 'running')")),
@@ -36,28 +34,28 @@ class Job(UuidKey, CreatedAt, Base):
     title: Mapped[str]
     # queued | running | done | failed | cancelled
     state: Mapped[str] = mapped_column(server_default="queued")
-    # Whether a person requested cancellation. The worker checks it between steps.
+    # Whether a person requested cancellation. The worker checks this between steps.
     is_cancelled: Mapped[bool] = mapped_column(server_default=text("false"))
-    # Completed part of `total`, in a unit that depends on the kind. A `total` of 0 means unknown.
+    # Completed part of `total`, in a unit that depends on the kind of job. A `total` of 0 means unknown.
     done: Mapped[int] = mapped_column(BigInteger(), server_default=_ZERO)
     total: Mapped[int] = mapped_column(BigInteger(), server_default=_ZERO)
-    # Input of the job, encrypted. Admit deletes it when the job is done.
+    # Input of the job, encrypted. Admit deletes the input when the job is done.
     input_sealed: Mapped[bytes | None]
     # Position from which a job with several transactions continues.
     place: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
     result: Mapped[dict[str, Any] | None]
     # Problem details (RFC 9457) of a failed job, or of a job that waits for a retry.
     problem: Mapped[dict[str, Any] | None]
-    # Number of times that a worker started the job. A worker with an older number stops, because another has taken
-    # over.
+    # Number of times that a worker started the job. A worker with an older number stops, because another worker has
+    # taken over the job.
     takes: Mapped[int] = mapped_column(Integer(), server_default=_ZERO)
     failures: Mapped[int] = mapped_column(Integer(), server_default=_ZERO)
-    # Number of leases that expired since the last progress.
+    # Number of times that the job has lost its worker since the last progress.
     lapses: Mapped[int] = mapped_column(Integer(), server_default=_ZERO)
-    # When a worker can start it; while it runs, end of the worker's lease.
+    # Time from which a worker can start the job. While the job runs: time when another worker can take over.
     due_at: Mapped[datetime] = mapped_column(server_default=text("now()"))
     asked_by: Mapped[str]
-    # Permissions required to start it; null if an earlier version of Admit started it.
+    # Permissions required to start the job; null if an earlier version of Admit started the job.
     needs: Mapped[list[str] | None] = mapped_column(ARRAY(Text()))
     address: Mapped[str | None] = mapped_column(HostAddress())
     request_id: Mapped[str | None]
@@ -66,8 +64,7 @@ class Job(UuidKey, CreatedAt, Base):
 
 
 class IdempotencyKey(Base):
-    """The stored response to a request with an Idempotency-Key. Admit sends the stored response to a repeated
-    request."""
+    """The stored response to a request with an Idempotency-Key, which Admit sends again for a repeated request."""
 
     __tablename__ = "idempotency_keys"
     __table_args__ = (

@@ -13,7 +13,7 @@ MailState = Literal["queued", "sent", "failed"]
 
 
 class Mail(UuidKey, CreatedAt, Base):
-    """A pending or sent mail. The mail belongs to an MSP, to a tenant, or to the platform if both ids are null."""
+    """A pending or sent mail. `tenant_id` is null if the mail does not belong to a tenant."""
 
     __tablename__ = "mails"
     __table_args__ = (
@@ -32,7 +32,7 @@ class Mail(UuidKey, CreatedAt, Base):
     # Values of the template as encrypted JSON, because they can contain secret links. Null after sending.
     values_sealed: Mapped[bytes | None]
     state: Mapped[str] = mapped_column(server_default="queued")
-    # When a worker can send it; while a worker sends it, end of the worker's lease.
+    # Time from which a worker can send the mail. While a worker sends it: time when another worker can take over.
     due_at: Mapped[datetime] = mapped_column(server_default=func.now())
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
     error: Mapped[str] = mapped_column(server_default="")
@@ -40,5 +40,4 @@ class Mail(UuidKey, CreatedAt, Base):
 
 
 def mail_context(mail_id: UUID) -> str:
-    """Return the encryption context of a mail's values."""
     return f"mail:{mail_id}"

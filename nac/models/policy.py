@@ -26,7 +26,7 @@ class Policy(UuidKey, TenantOwned, Base):
 
     slug: Mapped[str]
     name: Mapped[str]
-    # Number of the published version; if null, the policy denies everything.
+    # Number of the published version; if null, the policy denies all requests.
     published_version: Mapped[int | None]
 
 
@@ -59,10 +59,7 @@ class PolicyVersion(UuidKey, TenantOwned, CreatedAt, Base):
 
 
 class PolicyHits(Base):
-    """Number of decisions by a rule of a version on a UTC day.
-
-    Only the agent writes the numbers, so the table has no foreign keys.
-    """
+    """Number of decisions by a rule of a policy version on a UTC day. Only the agent writes the rows."""
 
     __tablename__ = "policy_hits"
     purge = Purge.LATE_ROWS

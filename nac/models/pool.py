@@ -51,7 +51,7 @@ class Pool(UuidKey, TenantOwned, CreatedAt, Base):
     stock: Mapped[int] = mapped_column(server_default=text("1024"))
     grace_seconds: Mapped[int] = mapped_column(server_default=text("600"))
     quarantine_seconds: Mapped[int] = mapped_column(server_default=text("300"))
-    # Whether the pool is being deleted. Such a pool assigns no addresses and disappears with its last lease.
+    # Whether the pool is being deleted. Such a pool assigns no addresses, and Admit deletes it with its last lease.
     removing: Mapped[bool] = mapped_column(server_default=text("false"))
 
 
@@ -127,5 +127,6 @@ class PoolAddress(TenantOwned, Base):
     released: Mapped[bool] = mapped_column(server_default=text("false"))
     # Time of the last Access-Accept with this address.
     decided_at: Mapped[datetime | None]
-    # For a lease: when to check for a session. In quarantine: its end. Otherwise: time since when it is unused.
+    # For a lease: time when Admit checks for a session. In quarantine: end of the quarantine. Otherwise: time since
+    # when the address is unused.
     until: Mapped[datetime | None]

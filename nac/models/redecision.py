@@ -24,12 +24,12 @@ class RedecisionSettings(Base):
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     mode: Mapped[str] = mapped_column(default="send", server_default="send")
-    # Requests to the tenant's NASes per second.
+    # Maximum number of requests per second to the tenant's NASes.
     per_second: Mapped[int] = mapped_column(default=20, server_default=text("20"))
     # A run with more disconnects than either limit waits for a person's approval.
     ceiling_percent: Mapped[int] = mapped_column(default=10, server_default=text("10"))
     ceiling_sessions: Mapped[int] = mapped_column(default=1_000, server_default=text("1000"))
-    # Interval in minutes to check all sessions without a change, because rules can depend on time; 0 for never.
+    # Minutes between two checks of all sessions, even without a change, because rules can depend on time; 0 for never.
     every_minutes: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     looked_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
@@ -46,14 +46,13 @@ class RedecisionMark(TenantOwned, Base):
     # Kind of the changed row, as in replica_changes, or a kind of nac.redecisions.runner.
     noun: Mapped[str]
     key: Mapped[str]
-    # Transaction whose changes the cell must have first; null if there is none.
+    # Transaction whose changes the cell must have first; null if the cell needs no change first.
     xact: Mapped[str | None] = mapped_column(Xid8())
     due_at: Mapped[datetime] = mapped_column(server_default=text("now() + interval '1 second'"))
 
 
 class Redecision(TenantOwned, CreatedAt, Base):
-    """A run that decides again about live sessions. If a decision changed, the run sends a request about the
-    session."""
+    """A run that decides again about live sessions, and sends a request about each session whose decision changed."""
 
     __tablename__ = "redecisions"
     __table_args__ = (
@@ -69,7 +68,7 @@ class Redecision(TenantOwned, CreatedAt, Base):
     # Text for people: the change, and who made it.
     cause: Mapped[str] = mapped_column(default="", server_default="")
     asked_by: Mapped[str] = mapped_column(default="", server_default="")
-    # all | some
+    # Sessions to check: all | some
     scope: Mapped[str]
     state: Mapped[str] = mapped_column(default="deciding", server_default="deciding")
     # Reason for waiting for a person: preview | ceiling.
@@ -91,7 +90,7 @@ class Redecision(TenantOwned, CreatedAt, Base):
     may_disconnect: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     # Number of changes that are not sent because a person stopped an earlier run with them.
     held_back: Mapped[int] = mapped_column(default=0, server_default=text("0"))
-    # Summary from nac.redecisions.service, after Admit has deleted the items.
+    # Summary of the items (nac.redecisions.service), set when Admit deletes the items.
     found: Mapped[dict[str, Any] | None]
     # Number of sessions that could not be decided again, by nac.redecisions.judgement.UndecidableReason.
     undecidable: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default=text("'{}'"))

@@ -10,7 +10,7 @@ from nac.kit.permissions import Effect, Permission
 
 
 class RetentionLimits(Base):
-    """The platform's limits for a log, if they differ from the defaults."""
+    """The platform's limits for the retention of a log, if they differ from the defaults."""
 
     __tablename__ = "retention_limits"
     effects = (Effect.ERASURE,)
@@ -23,7 +23,7 @@ class RetentionLimits(Base):
 
 
 class RetentionSetting(TenantOwned, Base):
-    """A tenant's settings for a log. Null selects the platform's default."""
+    """A tenant's retention settings for a log. Null selects the platform's default."""
 
     __tablename__ = "retention_settings"
     __table_args__ = (
@@ -41,7 +41,7 @@ class RetentionSetting(TenantOwned, Base):
 
 
 class RetentionTerm(TenantOwned, Base):
-    """A value of a tenant's retention that applies now, and the announced shorter value that will replace it."""
+    """A value of a tenant's retention that applies now, and the announced lower value that will replace it."""
 
     __tablename__ = "retention_terms"
     tenant_file = FileContent(Permission.RETENTION_READ, (Permission.RETENTION_MANAGE,))
@@ -81,7 +81,7 @@ class RetentionHold(CreatedAt, Base):
 
 
 class RetentionNotice(TenantOwned, Base):
-    """A warning that Admit will delete rows early or without an export."""
+    """A warning about early deletion, shorter retention, or a deletion that waits for an export."""
 
     __tablename__ = "retention_notices"
     tenant_file = FileExclusion("belongs to the logs")
@@ -96,7 +96,7 @@ class RetentionNotice(TenantOwned, Base):
 
 
 class LogSize(TenantOwned, Base):
-    """Estimated size of a tenant's log on a UTC day."""
+    """Estimated size of the rows of one UTC day in a tenant's log."""
 
     __tablename__ = "log_sizes"
     __table_args__ = (Index("ix_log_sizes_log_day", "log", "day"),)

@@ -15,10 +15,7 @@ ROTATION_END_ACTIONS: tuple[RotationEndAction, ...] = get_args(RotationEndAction
 
 
 class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):
-    """A rotation of the RADIUS secret of a tenant or a single NAS.
-
-    While the rotation runs, the old and the new secret work.
-    """
+    """A rotation of the RADIUS secret of a tenant or NAS. While it runs, the old and the new secret work."""
 
     __tablename__ = "secret_rotations"
     __table_args__ = (
@@ -52,7 +49,7 @@ class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):
     # Null for the tenant's secret.
     nas_id: Mapped[UUID | None]
     state: Mapped[str] = mapped_column(default="running", server_default="running")
-    # None after the end.
+    # The next secret; null after the end of the rotation.
     next_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("secret-rotation:{id}", is_radius_secret=True))
     # finish: the old secret stops working at the end. wait: both secrets work until a person decides.
     at_end: Mapped[str] = mapped_column(default="finish", server_default="finish")
@@ -65,7 +62,7 @@ class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):
 
 
 class SecretSighting(TenantOwned, Base):
-    """Times at which a NAS last used each of the two secrets."""
+    """Times at which a NAS last used the old and the new secret of a rotation."""
 
     __tablename__ = "secret_sightings"
     __table_args__ = (Index("ix_secret_sightings_tenant_id", "tenant_id"),)

@@ -12,7 +12,7 @@ SELF_TEST_STATES: tuple[SelfTestState, ...] = get_args(SelfTestState)
 
 
 class SelfTest(UuidKey, TenantOwned, CreatedAt, Base):
-    """A test of a tenant's listeners with simulated devices, and its result."""
+    """A test of a tenant's ports with simulated devices, and its result."""
 
     __tablename__ = "self_tests"
     __table_args__ = (
@@ -24,12 +24,12 @@ class SelfTest(UuidKey, TenantOwned, CreatedAt, Base):
 
     state: Mapped[str] = mapped_column(server_default="queued")
     asked_by: Mapped[str]
-    # When a worker can start it; while it runs, end of the worker's lease.
+    # Time from which a worker can start the test. While the test runs: time when another worker can take over.
     due_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
-    # Whether all results are as expected; null until it is done.
+    # Whether all results are as expected; null until the test is done.
     passed: Mapped[bool | None]
     # Results: a list with the fields of nac.onboarding.self_tests.board.BoardRow.
     board: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))

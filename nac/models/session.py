@@ -35,7 +35,7 @@ class RadiusSession(Base):
     """A session of a device. The agent builds the row from accounting records.
 
     Like the log tables, this table has no foreign keys. No index contains a column that Interim-Updates change, so that
-    PostgreSQL can use HOT updates.
+    PostgreSQL can update a row without index writes (HOT).
     """
 
     __tablename__ = "sessions"
@@ -161,7 +161,7 @@ class EndedSession(Base):
 
 
 class NasRestart(Base):
-    """Last start or stop of a NAS's accounting. `nas_key` is the identifier that the NAS sends.
+    """Last Accounting-On or Accounting-Off of a NAS. `nas_key` is the identifier that the NAS sends.
 
     The id of an unknown site is 0.
     """
@@ -173,7 +173,7 @@ class NasRestart(Base):
     nas_key: Mapped[str] = mapped_column(primary_key=True)
     site_id: Mapped[UUID] = mapped_column(primary_key=True, server_default=str(UUID(int=0)))
     restarted_at: Mapped[datetime]
-    # Last session that was ended because of the restart; null when all earlier sessions have ended.
+    # Last session that Admit ended because of the restart; null when all earlier sessions have ended.
     ended_session: Mapped[str | None]
     ended_mac: Mapped[str | None]
     ended_start: Mapped[datetime | None]

@@ -1,4 +1,4 @@
-"""Single sign-on, second factors, and rules and records of sign-ins."""
+"""Single sign-on, second factors, sign-in rules, and records of sign-ins."""
 
 from datetime import datetime
 from typing import Any
@@ -48,7 +48,7 @@ class SignOn(UuidKey, CreatedAt, UpdatedAt, Base):
 
 
 class SignOnLink(CreatedAt, Base):
-    """The person for a user id (subject) of an OpenID Connect provider."""
+    """A user id (subject) of an OpenID Connect provider, and the person to whom it belongs."""
 
     __tablename__ = "sign_on_links"
     __table_args__ = (
@@ -95,7 +95,7 @@ class Passkey(UuidKey, CreatedAt, Base):
     effects = (Effect.SIGN_IN,)
 
     person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"))
-    # Id that the authenticator chose, in base64url.
+    # Id that the passkey's device chose, in base64url.
     credential_id: Mapped[str]
     # Public key in COSE format.
     public_key: Mapped[bytes]
@@ -160,7 +160,7 @@ class SignInRule(UuidKey, Base):
     two_factors: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     # Whether members must use the single sign-on of the MSP or tenant.
     sign_on_only: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # The one person who can sign in without single sign-on, with two factors.
+    # The only person who can sign in without single sign-on. This person needs two factors.
     local_person_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("people.id", ondelete="SET NULL", info=describe_reference("local_account", "a person"))
     )
@@ -202,7 +202,7 @@ class SignInFailure(Base):
     hour: Mapped[datetime]
     # Reason from nac.accounts.sign_in.failures.
     reason: Mapped[str]
-    # Address range that counts as one source; null for the remaining sources if there are many.
+    # Address range that counts as one source; null for all further sources if there are too many.
     source: Mapped[str | None] = mapped_column(INET())
     count: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
     first_at: Mapped[datetime]
@@ -211,17 +211,14 @@ class SignInFailure(Base):
     address: Mapped[str | None] = mapped_column(HostAddress())
     request_id: Mapped[str | None]
     user_agent: Mapped[str] = mapped_column(server_default="")
-    # Number of failures that the audit log contains, and when Admit adds all further failures.
+    # Number of failures in the audit log, time when Admit last added failures, and time to add further failures.
     told: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
     told_at: Mapped[datetime | None]
     tell_at: Mapped[datetime | None]
 
 
 class SpentChallenge(Base):
-    """A single-use value, such as a challenge, that was already used.
-
-    Only a function of the database can access the table.
-    """
+    """A used single-use value, such as a challenge. Only a function of the database can access the table."""
 
     __tablename__ = "spent_challenges"
     __table_args__ = (Index("ix_spent_challenges_expires_at", "expires_at"),)

@@ -34,9 +34,9 @@ class Site(UuidKey, TenantOwned, Base):
     # IANA name of the time zone. Times of day in a policy are in this zone.
     time_zone: Mapped[str] = mapped_column(default="UTC")
     policy_id: Mapped[UUID | None]
-    # Result that overrides the fallback of the policy; null to use the policy's.
+    # Outcome to use at this site instead of the policy's fallback; null to use the policy's fallback.
     fallback: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    # Monitor mode: Admit only logs verdicts of the policy, and admits devices with the fallback.
+    # Monitor mode: Admit only logs the verdicts of the policy, and admits devices with the results of the fallback.
     monitor: Mapped[bool] = mapped_column(default=False)
 
 
@@ -68,7 +68,7 @@ class Nas(UuidKey, TenantOwned, Base):
     require_message_authenticator: Mapped[bool] = mapped_column(default=True)
     # Whether packets from Admit cannot reach the NAS.
     behind_nat: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
-    # Whether the agent ignores its responses to CoA requests (RFC 5176) if they lack a Message-Authenticator.
+    # Whether the agent ignores CoA responses (RFC 5176) of the NAS that lack a Message-Authenticator.
     signs_coa_answers: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     # Kind of MAB password (nac.tenancy.nases.mab), and the text of a fixed password.
     mab_password: Mapped[str] = mapped_column(default="mac", server_default="mac")
@@ -91,6 +91,6 @@ class NasSignature(TenantOwned, Base):
 
     nas_id: Mapped[UUID] = mapped_column(primary_key=True)
     last_unsigned_at: Mapped[datetime | None]
-    # Time of the first signed request after the last unsigned one.
+    # Time of the first signed request after the last unsigned request.
     signs_since: Mapped[datetime | None]
     last_signed_at: Mapped[datetime | None]

@@ -36,7 +36,7 @@ class Template(UuidKey, CreatedAt, UpdatedAt, Base):
     msp_id: Mapped[MspId] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     slug: Mapped[str]
     name: Mapped[str]
-    # Number of the newest version; 0 if there is none.
+    # Number of the newest version; 0 if the template has no version.
     newest: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
 
 
@@ -73,7 +73,7 @@ class TemplateTenant(Base):
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     msp_id: Mapped[MspId]
     template_id: Mapped[UUID]
-    # Version that was last applied to the tenant; null if none.
+    # Version that was last applied to the tenant; null before the first roll-out.
     version: Mapped[int | None]
     applied_at: Mapped[datetime | None]
     # Parts that the tenant configures differently. Roll-outs do not change them, and drift does not include them.
@@ -81,7 +81,7 @@ class TemplateTenant(Base):
 
 
 class Rollout(UuidKey, CreatedAt, Base):
-    """A roll-out of a version to the tenants of its template."""
+    """A roll-out of a template version to the tenants that follow the template."""
 
     __tablename__ = "rollouts"
     __table_args__ = (

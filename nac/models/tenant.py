@@ -40,7 +40,7 @@ class Msp(CreatedAt, Base):
     slug: Mapped[str]
     name: Mapped[str]
     status: Mapped[str] = mapped_column(default="active", server_default=text("'active'"))
-    # Days in which a deleted tenant can be restored.
+    # Number of days in which a deleted tenant can be restored.
     deletion_days: Mapped[int] = mapped_column(default=30, server_default=text("30"))
 
 
@@ -71,7 +71,7 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     slug: Mapped[str]
     name: Mapped[str] = mapped_column(info=EXPORTED)
     status: Mapped[str] = mapped_column(default="active")
-    # If suspended: the level that did it (nac.kit.permissions.PermissionLevel).
+    # For a suspended tenant: permission level of the actor who suspended it (nac.kit.permissions.PermissionLevel).
     suspension_level: Mapped[int | None] = mapped_column(SmallInteger)
     # Whether the tenant was suspended together with its MSP. Such a tenant is resumed together with the MSP.
     suspended_with_msp: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
@@ -80,32 +80,30 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     default_site_id: Mapped[UUID | None]
     failure_limit: Mapped[int] = mapped_column(default=200, info=EXPORTED)
     failure_window_seconds: Mapped[int] = mapped_column(default=60, info=EXPORTED)
-    # Number of wrong passwords for a user name within the window. Then Admit rejects logins without checking the
-    # password.
+    # Number of wrong passwords for a user name in the window. Admit then rejects logins without checking passwords.
     password_failure_limit: Mapped[int] = mapped_column(default=20, server_default=text("20"), info=EXPORTED)
     password_failure_window_seconds: Mapped[int] = mapped_column(default=900, server_default=text("900"), info=EXPORTED)
-    # Days of requests to replay before a policy is published; None for no replay.
+    # Number of days whose requests Admit replays before a policy is published; null for no replay.
     replay_days: Mapped[int | None] = mapped_column(info=EXPORTED)
     # Whether devices can renew a certificate with the same key.
     renewal_keeps_key: Mapped[bool] = mapped_column(default=False, info=EXPORTED)
-    # Realms and NetBIOS domains removed from user names (nac.tenancy.tenants.repository), in lower case.
+    # Realms and NetBIOS domains, in lower case, that Admit removes from user names (nac.tenancy.tenants.repository).
     realms: Mapped[list[str]] = mapped_column(ARRAY(Text), default=list, server_default=text("'{}'"), info=EXPORTED)
     # Allowed authentication methods: names from nac.cellformat.methods.
     methods: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_METHODS), info=EXPORTED)
     tls_versions: Mapped[list[str]] = mapped_column(
         ARRAY(Text), default=lambda: list(DEFAULT_TLS_VERSIONS), info=EXPORTED
     )
-    # Whether the tenant ever trusted an external authority. Never reset, because radiusd can cache a removed
-    # authority.
+    # Whether the tenant ever trusted an external authority. Never reset, because radiusd may cache the authority.
     trusts_external: Mapped[bool] = mapped_column(default=False, info=EXPORTED)
     # Incremented when the agent must replace radiusd after a change of trust. OpenSSL caches removed authorities, and
     # only one authority per name.
     trust_generation: Mapped[int] = mapped_column(default=0)
     # External certificates without a current status: `soft` admits them, `hard` rejects them.
     status_failure: Mapped[str] = mapped_column(default="soft", info=EXPORTED)
-    # Session-Timeout in seconds for NASes behind NAT, which CoA requests cannot reach; 0 for none.
+    # Session-Timeout in seconds for NASes behind NAT, which CoA requests cannot reach; 0 for no Session-Timeout.
     nat_session_seconds: Mapped[int] = mapped_column(default=0, server_default=text("0"), info=EXPORTED)
-    # Number of missed reports, and number of days without a report, after which Admit treats a session as ended.
+    # Number of missed Interim-Updates, and number of days without accounting, after which a session counts as ended.
     silent_reports: Mapped[int] = mapped_column(default=3, server_default=text("3"), info=EXPORTED)
     silent_days: Mapped[int] = mapped_column(default=7, server_default=text("7"), info=EXPORTED)
     # Key to compute Chargeable-User-Identity (RFC 4372), so that all cells send the same value.

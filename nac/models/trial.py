@@ -15,8 +15,6 @@ TrialState = Literal["running", "ended", "converted"]
 
 
 class SignUp(UuidKey, CreatedAt, Base):
-    """A sign-up for a trial."""
-
     __tablename__ = "sign_ups"
     __table_args__ = (
         Index("ix_sign_ups_created_at", "created_at"),
@@ -34,10 +32,10 @@ class SignUp(UuidKey, CreatedAt, Base):
     # known: the address already has an account, and Admit mailed a notice instead of a link.
     state: Mapped[str] = mapped_column(server_default="asked")
     confirmed_at: Mapped[datetime | None]
-    # The tenant that the sign-up creates, and its first member.
+    # Slug of the tenant that the sign-up creates, and first member of the tenant.
     slug: Mapped[str] = mapped_column(server_default="")
     person_id: Mapped[UUID | None]
-    # When a worker can start provisioning; while it runs, end of the worker's lease.
+    # Time from which a worker can create the tenant. While a worker does so: time when another worker can take over.
     due_at: Mapped[datetime] = mapped_column(server_default=func.now())
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
 

@@ -33,8 +33,7 @@ class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     password_hash: Mapped[str] = mapped_column(info=keep_hash(without_key=""))
     # Encrypted password. Stored only for CHAP, which needs the plain password (RFC 1994).
     password_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("user:{id}"))
-    # Encrypted NT hash. Stored only for MS-CHAP (RFC 2759 8.3). Encrypted like a password, because it suffices for a
-    # login.
+    # NT hash, stored only for MS-CHAP (RFC 2759 8.3), and encrypted, because it suffices for a login.
     nt_hash_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("user-nt-hash:{id}"))
     valid_until: Mapped[datetime | None]
 

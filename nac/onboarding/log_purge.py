@@ -1,4 +1,4 @@
-"""Deletes the logs of purged tenants, in batches because they can have millions of rows."""
+"""Deletes the logs of purged tenants, in batches because a log can have millions of rows."""
 
 import time
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from nac.models import (
 )
 
 BATCH_ROWS = 5_000
-# Time after a purge during which rows of the tenant can still arrive, from a cell that was writing or hung.
+# Time after a purge during which a slow or hung cell can still write rows of the tenant.
 LATE_ROWS_WINDOW = timedelta(days=1)
 _LATE_TABLES = [table for table in Base.metadata.sorted_tables if describe_table(table).purge is Purge.LATE_ROWS]
 _PICK_SQL = "SELECT at, ctid::text AS place FROM :log WHERE tenant_id = :tenant ORDER BY at LIMIT :most"
@@ -102,10 +102,7 @@ def _delete_days(tenant_id: TenantId, deadline: float, engine: Engine | None) ->
 
 
 def _delete_orphans() -> Delete:
-    """Return the statement that deletes quarantined records of deleted tenants.
-
-    Admit can no longer process such records.
-    """
+    """Return the statement that deletes quarantined records of deleted tenants, which Admit cannot process."""
     return delete(QuarantinedRecord).where(
         QuarantinedRecord.tenant_id.is_not(None), ~exists().where(Tenant.id == QuarantinedRecord.tenant_id)
     )

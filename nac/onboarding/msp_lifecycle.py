@@ -54,10 +54,10 @@ def resume_msp(session: Session, *, actor: str, msp_id: MspId) -> Msp:
 
 
 def delete_msp(session: Session, *, actor: str, msp_id: MspId) -> None:
-    """Delete the MSP with its members, roles, tokens, templates, jobs, rules and single sign-on.
+    """Delete the MSP with its members, roles, tokens, templates, jobs, sign-in rules and single sign-on.
 
-    The MSP's audit log stays. Raises MspHasTenants, also if the tenants are being deleted, because a deletion can be
-    cancelled.
+    The MSP's audit log stays. Raises MspHasTenants if the MSP has a tenant. A tenant that is being deleted also counts,
+    because the deletion can be cancelled.
     """
     msp = require_msp(session, msp_id=msp_id, lock=True)
     there, leaving = msps.count_tenants(session, msp_id)

@@ -1,4 +1,4 @@
-"""Creates complete tenants with the services of several packages: port pair of a cell, site, authorities, policy."""
+"""Creates complete tenants, with a port pair of a cell, a site, authorities and optionally a policy."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -37,10 +37,10 @@ _log = logging.getLogger(__name__)
 ACTOR = "worker:tenants.purge"
 BATCH_ROWS = 5_000
 _TENANTS_PER_TURN = 10
-# Maximum due tenants to check. Tenants with a legal hold stay due, possibly for years.
+# Maximum number of due tenants to check. A tenant with a legal hold stays due, possibly for years.
 _MAX_SCANNED = 1_000
-# Large tables, each before the tables it refers to. PostgreSQL deletes the rows of all other tables with the tenant's
-# row.
+# Large tables. Each comes before the tables that it references. When the tenant's row is deleted, PostgreSQL deletes
+# the tenant's rows in all other tables.
 _LARGE_TABLES = [
     table for table in reversed(Base.metadata.sorted_tables) if describe_table(table).purge is Purge.BATCHES
 ]
@@ -59,7 +59,7 @@ def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | N
     gone: list[str] = []
     for each in due:
         slug = each.slug
-        # Only purged tenants count for the limit.
+        # Skipped tenants do not count towards the limit.
         if len(gone) == _TENANTS_PER_TURN:
             break
         try:
@@ -69,7 +69,7 @@ def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | N
                 _require_due(session, each.tenant_id)
             path = write_last_file(each, folder=folder, sealer=sealer, engine=engine)
             _delete_large_tables(each.tenant_id, engine)
-            # Set the time of the files, because their retention begins now.
+            # Set the modification time of the files, because their retention begins now.
             for kept in (path, path.with_suffix(".key")):
                 os.utime(kept)
             with session_scope(PlatformScope(), engine=engine) as session:
@@ -163,10 +163,7 @@ def _lock_descriptor(place: int) -> None:
 
 @contextmanager
 def _create_file(path: Path) -> Iterator[IO[bytes]]:
-    """Create a file, which replaces an incomplete file from an earlier attempt.
-
-    After the context ends, the content of the file is on disk.
-    """
+    """Create a file, or replace an incomplete file. When the context ends, the content of the file is on disk."""
     path.unlink(missing_ok=True)
     with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         yield file

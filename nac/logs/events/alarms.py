@@ -20,10 +20,7 @@ class _AlarmNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def from_note(note: EventNote, *, tenant: EventTenant) -> Event:
-    """Return the event of a raised or cleared alarm.
-
-    `admit.code`, `admit.cell` and `admit.since` identify the alarm.
-    """
+    """Return the event of a raised or cleared alarm, which `admit.code`, `admit.cell` and `admit.since` identify."""
     alarm = parse_note(note, _AlarmNote)
     cleared = note.what == "cleared"
     return Event(

@@ -45,10 +45,7 @@ def _members(values: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def _without_credentials(value: object) -> object:
-    """Remove credentials from the values of an audit log entry.
-
-    This is a second safeguard: entries must not contain credentials.
-    """
+    """Remove credentials from the values of an entry, as a safeguard: entries must never contain credentials."""
     match value:
         case dict():
             return {name: _without_credentials(each) for name, each in value.items() if is_recordable(name)}

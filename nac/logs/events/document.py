@@ -169,7 +169,7 @@ class AdmitPart(Part, frozen=True, kw_only=True, tag_field="kind"):
 class Authentication(AdmitPart, frozen=True, kw_only=True, tag="authentication"):
     method: Text = ""
     verdict: Literal["permit", "quarantine", "deny"]
-    # The rule or site in monitor mode, because of which Admit did not enforce the verdict; "" if enforced.
+    # Whether the rule or the site is in monitor mode, so that Admit did not enforce the verdict; "" if enforced.
     monitored: Literal["", "rule", "site"] = ""
     detail: Text = ""
     ssid: Text = ""
@@ -204,7 +204,7 @@ class Coa(AdmitPart, frozen=True, kw_only=True, tag="coa"):
     detail: Text = ""
     session: SessionPart | None = None
     packets: Count = 0
-    # Number of this request, from 1, if the vendor needs several requests for the change.
+    # Number of this request, from 1, in the sequence of requests that the vendor needs.
     step: Count = 1
     answer_code: Count | None = None
     error_cause: Count | None = None
@@ -213,7 +213,7 @@ class Coa(AdmitPart, frozen=True, kw_only=True, tag="coa"):
 
 
 class Alarm(AdmitPart, frozen=True, kw_only=True, tag="alarm"):
-    # Code of the alarm, such as in the API's platform status.
+    # Code of the alarm, as in the API's platform status.
     code: Text
     state: Literal["raised", "cleared"]
     # Name of the cell that raised the alarm; "" if the worker raised it.

@@ -36,8 +36,7 @@ def clip_line(value: str) -> str:
 
 
 def format_moment(value: datetime | int) -> str:
-    """Format a time in the notation of events: UTC, with microseconds. `value` is an aware datetime, or epoch
-    microseconds."""
+    """Format a time (aware datetime or epoch microseconds) in the notation of events: UTC, with microseconds."""
     at = from_microseconds(value) if isinstance(value, int) else value.astimezone(UTC)
     return at.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
@@ -47,7 +46,7 @@ def format_optional_moment(value: datetime | None) -> str | None:
 
 
 def row_key(at: datetime | int, number: int) -> str:
-    """Return a unique key of a log row, from the row's time and number."""
+    """Return a unique key of a log row, from the row's time and id (`number`)."""
     return f"{at if isinstance(at, int) else to_microseconds(at)}-{number}"
 
 

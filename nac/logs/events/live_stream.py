@@ -2,8 +2,7 @@
 
 To request events, a listener sets a Redis key with an expiry, called the interest key. Agents check the interest keys
 once a second, and write events only for tenants with an interest key. A stream keeps only the latest entries, so slow
-listeners need no additional memory in Redis. Each entry has a sequence number of its writer, so that listeners detect
-lost events.
+listeners need no additional memory in Redis. Each writer numbers its events, so that listeners detect lost events.
 
 All Redis keys begin with `admit:live:<tenant>:`, so that a Redis ACL can restrict a listener to its tenants.
 """
@@ -31,7 +30,7 @@ MAX_ENTRY_EVENTS = 50
 RETENTION_SECONDS = 60
 # Expiry of an interest key. Listeners renew their key three times in this period.
 INTEREST_SECONDS = 9
-# A listener reports silence after this time. While agents see a listener, they write at least once a second.
+# A listener reports silence if no entry arrives in this time. Agents write to a listener at least once a second.
 SILENT_SECONDS = 5.0
 MAX_TENANTS = 100
 _READ_ENTRIES = 16
@@ -233,7 +232,7 @@ class ListenerState:
 def listen(
     url: str, tenants: Collection[TenantId], wanted: EventFilter = ALL_EVENTS
 ) -> Generator[LiveEvent | StreamNotice | None, None, None]:
-    """Yield, without end, notices and those new events of these tenants that match `wanted`.
+    """Yield notices, and the new events of these tenants that match `wanted`, without end.
 
     After each read from Redis, yields None, even if no events arrived. While Redis is not available, continues to
     retry. If a caller reads too slowly, the caller loses events and gets a notice.
@@ -260,8 +259,7 @@ def listen(
 async def listen_async(
     url: str, tenants: Collection[TenantId], wanted: EventFilter = ALL_EVENTS
 ) -> AsyncGenerator[LiveEvent | StreamNotice | None, None]:
-    """Yield the same events and notices as `listen`, asynchronously. The caller must close the iterator
-    (contextlib.aclosing)."""
+    """Yield what `listen` yields, asynchronously. The caller must close the iterator (contextlib.aclosing)."""
     state = ListenerState(tenants, wanted, time.monotonic())
     async with redis.asyncio.Redis.from_url(url, **_redis_options(_TIMEOUT_SECONDS)) as client:
         while True:

@@ -46,20 +46,17 @@ def organization(tenant: EventTenant) -> Organization:
 
 
 def is_user_name(name: str, digits: str | None) -> bool:
-    """Whether `name` belongs to a user. False if the name is the MAC address `digits` in any notation, as in
-    MAB."""
+    """Return whether `name` belongs to a user, and is not the MAC address `digits` in any notation, as in MAB."""
     return bool(name) and (not digits or normalise_mac(name) != digits)
 
 
 def user(name: str, digits: str | None) -> User | None:
-    """Return the user of an event; `digits` are the device's MAC address. None if the name is not the name of a
-    user."""
+    """Return the user of an event; None if `name` is empty or is the device's MAC address (`digits`)."""
     return User(name=clip_text(name)) if is_user_name(name, digits) else None
 
 
 def client(digits: str | None, *, ip: str | None = None, octets: int | None = None) -> Client | None:
-    """Return the device of an event. `digits` are the MAC address of the device, `octets` the bytes that the device
-    sent."""
+    """Return the device of an event. `digits` is its MAC address, `octets` the number of bytes that it sent."""
     return none_if_empty(Client(mac=format_mac(digits or None), ip=format_address(ip), bytes=clip_count(octets)))
 
 

@@ -1,4 +1,4 @@
-"""Events of sessions: start, end, silence and resumption. A session has many accounting records."""
+"""Events of sessions: started, ended, stale and resumed."""
 
 from datetime import datetime
 from uuid import UUID
@@ -50,16 +50,15 @@ class _SessionNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def from_note(note: EventNote, *, tenant: EventTenant) -> Event:
-    """Return the event of a session.
+    """Return the event that a session started, ended, became stale or resumed.
 
-    The session started, ended, became stale or resumed. A session is stale if its NAS sent no updates, so that Admit
-    presumes its end.
+    A session is stale if its NAS has sent no updates for so long that Admit presumes its end.
     """
     row = parse_note(note, _SessionNote)
     action = f"session-{note.what}"
     name = row.nas_key.partition("|")[0]
     mac = normalise_mac(row.mac)
-    # If Admit first learns of a session by its Stop, two notes arise at once. Omit the data of the end from the start.
+    # A session whose first record is its Stop gets two notes at once. The event of the start omits the data of the end.
     begins = note.what == "started"
     return Event(
         timestamp=format_moment(note.happened_at),

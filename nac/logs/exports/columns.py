@@ -15,11 +15,11 @@ from nac.logs.log_tables import LogName
 from nac.models import USAGE_HOURS, AccountingLog, AuthLog, EndedSession
 
 ColumnKind = Literal["text", "name", "moment", "integer", "long", "boolean", "texts", "json"]
-# The folder's name identifies the tenant. All other omitted columns have a meaning only inside Admit.
+# Exports omit `tenant_id`, because the name of the export's folder is the tenant's id. The other columns are internal.
 _OMITTED_COLUMNS = {"tenant_id", "cell_id", "mac_key", "identity_key", "common_name_key"}
 _UTC_TEXT_SQL = sql.SQL("""to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""")
-# Spreadsheets evaluate text that begins with these characters as a formula, so it gets a leading apostrophe. Readers
-# of the file remove one leading apostrophe from each text that has one.
+# Spreadsheets evaluate text that begins with one of these characters as a formula, so Admit puts an apostrophe before
+# the text. A program that reads the file must remove a leading apostrophe from each text.
 _ESCAPED_TEXT_SQL = sql.SQL(r"CASE WHEN {0} ~ '^[-=+@''\t\r\n\uff1d\uff0b\uff0d\uff20]' THEN '''' || {0} ELSE {0} END")
 
 
@@ -41,8 +41,8 @@ class ExportedColumn:
 class ExportRange:
     """The tenant's rows from `since` (included) to `until` (excluded).
 
-    If `rows_before` is set, the range has only rows of transactions with a lower id. The rows then come only from the
-    table from which retention deletes.
+    If `rows_before` is set, the range has only rows that transactions with a lower id wrote. These rows come only from
+    the table from which retention deletes.
     """
 
     tenant_id: TenantId

@@ -1,7 +1,4 @@
-"""Folders of exports. Each tenant has a folder with one folder per job.
-
-The folder of a job contains the files and a manifest.
-"""
+"""Folders of exports. A tenant's folder has a folder for each job, which contains the files and a manifest."""
 
 import hashlib
 import json
@@ -51,10 +48,7 @@ class ExportFolder:
         return (int(path.name) for path in _list_folders(self.tenant_path(tenant_id)) if path.name.isdecimal())
 
     def remove(self, tenant_id: TenantId, job_id: int | None = None) -> None:
-        """Delete the folder of the job or, without `job_id`, the folder of the tenant.
-
-        A missing folder is not an error.
-        """
+        """Delete the folder of the job or, without `job_id`, of the tenant. A missing folder is not an error."""
         gone = self.tenant_path(tenant_id) if job_id is None else self.job_path(tenant_id, job_id)
         shutil.rmtree(gone, ignore_errors=not gone.exists())
 
@@ -67,7 +61,6 @@ def _list_folders(parent: Path) -> list[Path]:
 
 
 def sync_to_disk(path: Path) -> None:
-    """Flush a file or folder to the disk."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         os.fsync(handle)

@@ -1,7 +1,7 @@
-"""Runs export jobs. Writes one file per day or part of a day, so that a job can continue after its last file.
+"""Runs export jobs. Writes a file per day or part of a day, so that an interrupted job continues after its last file.
 
-Requires the database role admit_worker. A worker leases a job for LEASE. If the worker dies, another worker continues
-the job after this time.
+Requires the database role admit_worker. A worker reserves a job for LEASE, and renews the reservation. If the worker
+dies, another worker continues the job after LEASE.
 """
 
 import hashlib
@@ -32,10 +32,10 @@ LEASE = timedelta(minutes=2)
 _RENEW_SECONDS = 20
 # Time after the end of a job until its row is deleted.
 JOB_RETENTION = timedelta(days=400)
-# Approximate maximum of rows per file. A day with more rows has several files.
+# Approximate maximum number of rows per file. A day with more rows has several files.
 FILE_ROWS = 500_000
 _FILES_PER_DAY = (1, 2, 4, 8, 24, 96, 288)
-# Delay after each failure in a row. After the last one, a user must retry the export. Required exports retry forever.
+# Delays before the first six retries of a failed export. Later, Admit retries only required exports.
 _RETRY_AFTER = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 30, 120, 360, 720))
 _DAY = timedelta(days=1)
 _WAITING_SQL = text("SELECT tenant_id, id FROM waiting_export()")
@@ -45,9 +45,9 @@ _WAITING_SQL = text("SELECT tenant_id, id FROM waiting_export()")
 class ExportLimits:
     # Disk space that exports must leave free.
     least_free_bytes: int
-    # Time after which the worker continues with another job.
+    # Time in seconds after which the worker pauses the job and can run another job.
     seconds: float
-    # Maximum total size of a tenant's exports, without required exports; 0 for no limit.
+    # Maximum total bytes of a tenant's exports, not counting required exports; 0 for no limit.
     tenant_max_bytes: int = 0
 
 
@@ -60,7 +60,7 @@ class _QuotaExceeded(Exception):
 
 
 class _JobLost(Exception):
-    """A user cancelled the job, or another worker has leased the job."""
+    """A user cancelled the job, or another worker runs the job."""
 
 
 def run_next_export(folder: ExportFolder, limits: ExportLimits, *, engine: Engine | None = None) -> int | None:
@@ -78,7 +78,7 @@ def run_next_export(folder: ExportFolder, limits: ExportLimits, *, engine: Engin
     except _QuotaExceeded as exc:
         run.fail(str(exc), for_good=True)
     except Unavailable:
-        # Without the database, the failure cannot be recorded. The job continues after its lease.
+        # Without the database, the failure cannot be recorded. A worker continues the job after LEASE.
         raise
     except Exception as exc:  # house-rule: a fault of one export must not stop the others
         message = _error_text(exc)
@@ -157,10 +157,7 @@ class _ExportRun:
             raise _QuotaExceeded(f"The tenant's exports have reached the maximum of {most} bytes. Delete an export.")
 
     def _rewind(self, job: ExportJob, broken: int) -> None:
-        """Remove the part with the index `broken` and all later parts from the job.
-
-        The worker then writes these parts again.
-        """
+        """Remove the part with the index `broken` and all later parts, which the worker then writes again."""
         whole = job.parts[:broken]
         self._change(
             job,
@@ -273,7 +270,7 @@ def prune_exports(folder: ExportFolder, *, kept: timedelta, now: datetime, engin
     """Delete expired files of exports. Returns the number of deleted folders.
 
     Files expire when their job was cancelled or deleted, or `kept` after the end of the job. Files also expire when the
-    tenant no longer exists. Also deletes the rows of jobs that ended before JOB_RETENTION.
+    tenant no longer exists. Also deletes the rows of jobs that ended more than JOB_RETENTION ago.
     """
     with session_scope(PlatformScope(), engine=engine) as session:
         tenants = session.scalars(select(Tenant.id)).all()
@@ -307,6 +304,6 @@ def prune_exports(folder: ExportFolder, *, kept: timedelta, now: datetime, engin
 def _is_expired(job: ExportJob, before: datetime) -> bool:
     if job.state in ("cancelled", "pruned"):
         return True
-    # When retention has deleted the rows, a required export is their only copy. Its retention begins at that time.
+    # A required export is the only copy of its rows after their deletion, so the retention of its files begins then.
     since = job.rows_gone_at if job.standing else job.rows_gone_at or job.ended_at
     return since is not None and since < before

@@ -19,13 +19,13 @@ from nac.models import ExportJob, RetentionSetting
 from nac.models.export import EXPORT_FORMATS, EXPORT_STATES
 
 ORDERS = SortOrders({"id": (ExportJob.id,)}, default="-id")
-# Actor of required exports, which retention starts before it deletes rows.
+# Actor of required exports, which retention creates before it deletes rows.
 RETENTION_ACTOR = "system:retention"
 
 
 @dataclass(frozen=True, slots=True)
 class KeptExports:
-    """Number and size of exports that have files, or will have files."""
+    """Number and total bytes of exports that have files, or will have files."""
 
     jobs: int
     bytes: int
@@ -57,7 +57,7 @@ def count_waiting(session: Session, tenant_id: TenantId) -> int:
 
 
 def sum_kept(session: Session, tenant_id: TenantId) -> KeptExports:
-    """Return number and size of the tenant's exports that users started."""
+    """Return number and total bytes of the tenant's exports that users started."""
     query = select(func.count(), func.coalesce(func.sum(ExportJob.bytes), 0)).where(
         ExportJob.tenant_id == tenant_id,
         ExportJob.state.in_(("queued", "running", "done", "failed")),
@@ -76,7 +76,7 @@ def has_export_order(session: Session, tenant_id: TenantId, log: str) -> bool:
 
 
 MAX_DAYS = 3_660
-# Maximum pending exports, and maximum exports with files, per tenant. Required exports do not count.
+# Maximum number of pending exports, and of exports with files, per tenant. Required exports do not count.
 MAX_WAITING = 20
 MAX_KEPT = 200
 MAKE_ROOM_REMEDY = Advice("Delete an export", "deleteExport")
@@ -188,8 +188,7 @@ def cancel_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: 
         )
     if job.state not in ("queued", "running"):
         raise Conflict(f"Export {job_id} is already {job.state}.", place="export")
-    # No deletion waits for this job, because the tenant no longer requires exports. If it requires them again, a new
-    # job exports the day.
+    # The tenant no longer requires this export. If it requires exports again, a new job exports the day.
     job.state, job.standing, job.ended_at = "cancelled", False, utc_now()
     session.flush()
     _audit(session, actor, job, "cancel", {"state": job.state})
@@ -219,7 +218,7 @@ def delete_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: 
 def retry_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
     """Retry a failed export, or start the next attempt of a pending export now. Raises ExportNotFound.
 
-    Raises Conflict if the export has not failed and does not wait for another attempt.
+    Raises Conflict unless the export has failed, or waits for another attempt after a failure.
     """
     job = require_export(session, tenant_id=tenant_id, job_id=job_id, lock=True)
     if job.state != "failed" and not (job.state == "queued" and job.failures):

@@ -31,10 +31,10 @@ from nac.logs.exports.service import RETENTION_ACTOR
 from nac.logs.log_tables import LogName
 from nac.models import ExportJob, LogSize
 
-# Retention creates the job this long before the day's deletion, so that the deletion does not wait for the export.
+# Retention creates the export job this number of days before the deletion, so that the deletion need not wait.
 LEAD_DAYS = 2
 _DAY = timedelta(days=1)
-# Maximum distance of transaction ids. Beyond half of PostgreSQL's 32-bit ids, their order would be ambiguous.
+# Maximum difference of two transaction ids. Beyond 2^31, the order of PostgreSQL's 32-bit ids is ambiguous.
 _MAX_TRANSACTION_AGE = 2_000_000_000
 _HORIZON_SQL = text("SELECT xact, origin FROM log_horizon()")
 
@@ -89,12 +89,11 @@ def is_delaying_deletion(job: ExportJob, now: datetime) -> bool:
 def release_day(
     session: Session, tenant_id: TenantId, log: LogName, day: date, *, folder: ExportFolder, now: datetime
 ) -> DeletionRelease | None:
-    """Return the permission to delete the exported rows of a day; None if the day has no complete and intact
-    export.
+    """Return the permission to delete a day's exported rows; None if the day has no complete and intact export.
 
     If rows arrived after the export, or its files are damaged, Admit schedules a new export of all existing rows. If
-    the deletion has begun, retention first deletes the remaining exported rows. Then a new export contains the late
-    rows.
+    rows arrived after the deletion began, retention first deletes the remaining exported rows. Then a new export
+    contains the late rows.
     """
     job = session.scalars(_job_query(tenant_id, log, day).with_for_update()).one_or_none()
     if job is None or job.state != "done":
@@ -119,10 +118,7 @@ def release_day(
 
 
 def is_release_valid(session: Session, tenant_id: TenantId, log: LogName, day: date, released: DeletionRelease) -> bool:
-    """Return whether the export that permitted the deletion `released` is unchanged.
-
-    Locks the export until the transaction ends.
-    """
+    """Lock the export on which the permission `released` depends. Returns whether the export is unchanged."""
     job = session.scalars(_job_query(tenant_id, log, day).with_for_update(read=True)).one_or_none()
     return job is not None and (job.id, job.state, job.rows_before) == (released.job_id, "done", released.rows_before)
 
@@ -187,7 +183,7 @@ def _reorder_day(job: ExportJob, now: datetime) -> None:
 
 
 def _count_rows(session: Session, job: ExportJob, day: date) -> tuple[int, int]:
-    """Return two numbers of rows of the day: rows that the export contains, and rows that are missing in the export."""
+    """Return the number of the day's rows that the export contains, and of those that it does not contain."""
     table, moment = _table_and_moment(type_cast("LogName", job.log))
     has = func.is_written_before(literal_column(f"{table.name}.xmin"), job.rows_before)
     query = select(func.count().filter(has), func.count().filter(~has)).where(

@@ -25,7 +25,7 @@ from nac.models import Feed
 
 _MARKS_PER_READ = 200
 
-# feed_waits is a quick check, whose cost does not depend on other feeds. This check avoids most searches for marks.
+# feed_waits is a quick check that avoids most searches for marks. Its cost does not depend on other feeds.
 _OPEN_WINDOW_SQL = text("""
 SELECT pg_current_snapshot()::text, CASE WHEN feed_waits(f) THEN (
     SELECT min(m.id) FROM feed_marks m
@@ -65,13 +65,13 @@ class FeedPosition:
 
 @dataclass(frozen=True, slots=True)
 class FeedBatch:
-    # Rows in the order of delivery: (source, row). EVENT_SOURCES has the sources.
+    # Rows in the order of delivery: (source, row). EVENT_SOURCES lists the sources.
     rows: Sequence[tuple[str, Any]]
     # Position of the feed after these rows.
     position: FeedPosition
     # Number of rows that were deleted before the feed read them.
     gone: int
-    # True if the feed has read all marks for now.
+    # True if the feed has no unread marks at present.
     last: bool
 
 
@@ -116,7 +116,7 @@ def _limit_marks(marks: Sequence[Row[Any]], most: int) -> Sequence[Row[Any]]:
     """Return as many leading marks as needed for at least `most` rows, or all marks."""
     together = 0
     for number, mark in enumerate(marks, start=1):
-        # The marks of a replay have no number of rows, so one of them may be enough.
+        # A mark of a replay does not record its number of rows. Assume that it has enough rows.
         together += most if mark.events is None else mark.events
         if together >= most:
             return marks[:number]
@@ -152,7 +152,7 @@ def _read_rows(
 def _count_gone(ended: Sequence[Row[Any]], there: Counter[int]) -> int:
     """Return the number of rows of `ended` that were deleted before the feed read them.
 
-    `ended` has the completely read marks. `there` has the number of existing rows of each mark.
+    `ended` contains the marks that the feed has read completely. `there` has the number of existing rows of each mark.
     """
     return sum(max(0, (mark.events or 0) - there[mark.id]) for mark in ended)
 

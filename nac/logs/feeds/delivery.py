@@ -131,7 +131,7 @@ class _DeliveryTurn:
         self._sender = sender
         self._ways = ways
         self._outcomes = parse_settings(feed.kind, feed.settings).outcomes
-        # Maximum events per batch. The feed reduces it if the receiver reports that a batch is too large.
+        # Maximum events per batch. The feed reduces this number if the receiver reports that a batch is too large.
         self._fitting = sender.most_events
         self._most = self._usual
         self._searches = feed.attempts >= SEARCH_AFTER_ATTEMPTS
@@ -152,7 +152,7 @@ class _DeliveryTurn:
         """
         deadline = time.monotonic() + seconds
         position = FeedPosition.of(self._feed)
-        # Events that were sent or skipped, but are not stored yet, because no later batch has confirmed them.
+        # Progress that is not stored yet, because it is uncertain whether the receiver has the sent events.
         held: DeliveryStep | None = None
         is_last = False
         while self._goes_on and time.monotonic() < deadline:
@@ -183,10 +183,9 @@ class _DeliveryTurn:
         return self._goes_on and not is_last
 
     def _require_proof(self, held: DeliveryStep) -> None:
-        """Raise the last rejection, if the receiver possibly rejects every event.
+        """Raise the last rejection if the receiver may reject every event.
 
-        The receiver possibly rejects every event if `held` has several rejected events. With one rejected event, the
-        receiver possibly rejects every event if it has accepted no other event in this run.
+        Admit assumes this if several events in `held` were rejected, or one was rejected and none accepted in this run.
         """
         if held.refused and self._last_refusal and (len(held.refused) > 1 or not self._has_taken):
             raise self._last_refusal
@@ -225,7 +224,7 @@ class _DeliveryTurn:
         return _BatchFate.REFUSED
 
     def _quicken(self) -> bool:
-        """Raise the limit `Feed.at_once` by an eighth. Returns False if the feed has no such limit."""
+        """Increase the limit `Feed.at_once` by an eighth. Returns False if the feed has no such limit."""
         at_once = self._feed.at_once
         if at_once is None:
             return False
@@ -262,8 +261,7 @@ class _DeliveryTurn:
 
 
 def build_sender(feed: Feed, *, reach: OutboundReach, sealer: Sealer, now: datetime) -> FeedSender:
-    """Create the feed's sender. Call this function inside a running event loop, which then owns the sender's
-    connections."""
+    """Create the feed's sender. Requires a running event loop, which then owns the sender's connections."""
     settings = open_settings(feed, sealer)
     within = build_reach(settings, reach=reach, tenant_id=feed.tenant_id)
     secrets = [

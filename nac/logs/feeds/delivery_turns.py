@@ -1,7 +1,7 @@
-"""Scheduling of feeds. On each machine, one process delivers feeds, and only one machine delivers each feed.
+"""Schedules feeds. Only one process per machine delivers feeds, and only one machine at a time delivers a feed.
 
-PostgreSQL advisory locks ensure these limits. The locks belong to the transaction of a delivery run, so they end with
-the transaction. If the process or machine fails, its locks end, too.
+PostgreSQL advisory locks enforce this. The locks end with the transaction of the delivery run, even if the process or
+machine fails.
 
 A mark is a range of a tenant's new events (`batch_reader`). A note stores an event that no log table contains.
 """
@@ -24,11 +24,11 @@ from nac.logs.feeds import progress
 _log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.5
-# Number of threads for database statements. Each thread needs a connection, besides the connection with the locks.
+# Number of threads for database statements. Each needs a connection, besides the connection that holds the locks.
 _THREADS = 3
-# If a feed's turn takes longer, its receiver is slow. This is twice the usual time of a turn.
+# If a run of a feed takes longer than this, its receiver counts as slow. A run usually takes half of this time.
 _SLOW_SECONDS = 10.0
-# Maximum wait for running feeds at the end: the longest timeout of a webhook plus overhead.
+# Maximum wait for running feeds when the time is over: the longest total timeout of a webhook plus overhead.
 _GRACE_SECONDS = 25.0
 
 _LOCK_MACHINE_SQL = text("SELECT pg_try_advisory_xact_lock(hashtext('feeds'), hashtext(:host))")
@@ -39,11 +39,11 @@ _ADVANCE_SQL = text("SELECT advance_idle_feeds()")
 _FOLD_SQL = text("SELECT tenant_id, slug, folded FROM fold_feed_marks(:most)")
 _PRUNE_SQL = text("SELECT tenant_id, slug, dropped FROM prune_feed_marks(make_interval(days => :days))")
 _PRUNE_NOTES_SQL = text("SELECT prune_event_notes(make_interval(days => :days), :most)")
-# Maximum notes that one pruning deletes. Every ten minutes, this is 1,600 per second.
+# Maximum number of notes that one call of `prune_marks` deletes. The worker calls it every ten minutes.
 _NOTES_PER_PRUNE = 1_000_000
 # Days until an undelivered event is dropped.
 RETENTION_DAYS = 7
-# Maximum waiting marks per feed; a busy tenant writes several marks per second.
+# Maximum number of waiting marks per feed. A busy tenant writes several marks per second.
 _MAX_MARKS = 10_000
 # Days until a note is deleted. Marks refer to notes, so notes must exist longer than marks.
 NOTE_RETENTION_DAYS = RETENTION_DAYS + 1
@@ -51,7 +51,7 @@ NOTE_RETENTION_DAYS = RETENTION_DAYS + 1
 # Pause after a feed has sent everything, so that its next connection carries several events.
 _REST_SECONDS = 2.0
 
-# Runs one feed's turn; returns whether the feed has more events to send.
+# Runs one feed, and returns whether the feed has more events to send.
 DeliverFeed = Callable[[TenantId, UUID], Coroutine[Any, Any, bool]]
 
 
@@ -96,9 +96,8 @@ _FAILING_LIMITS = ConcurrencyLimits(8, 2)
 async def deliver_due(session: Session, deliver: DeliverFeed, *, seconds: float) -> None:
     """Deliver due feeds, including feeds that become due meanwhile, until no feed is due.
 
-    After `seconds`, starts no failing or slow feed. If an earlier feed still runs after `seconds`, other feeds can
-    start for at most _GRACE_SECONDS more. `session` has PlatformScope, and its transaction holds the locks of the
-    feeds.
+    After `seconds`, starts no failing or slow feed. While a feed still runs after `seconds`, healthy feeds can start
+    for up to _GRACE_SECONDS more. `session` has PlatformScope, and its transaction holds the locks of the feeds.
     """
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "feeds"))
     await _DeliveryLoop(session, deliver).run(time.monotonic() + seconds)
@@ -112,7 +111,7 @@ class _DeliveryLoop:
         # Feeds that were due at the last check, but did not start because of the limits.
         self._waiting: list[DueFeed] = []
         self._looks_at = 0.0
-        # By feed: time.monotonic() of the start of its turn, and of the end of its pause.
+        # For each feed, the time.monotonic() at which its run started, and at which its pause ends.
         self._began: dict[UUID, float] = {}
         self._rests: dict[UUID, float] = {}
         self._slow: set[UUID] = set()
@@ -151,8 +150,7 @@ class _DeliveryLoop:
         return (_FAILING_LIMITS if feed.failing else _LIMITS).has_room(alike, feed.tenant_id)
 
     def _take(self, feed: DueFeed) -> bool:
-        """Take the feed's lock. Returns False if another machine has the lock. The same session can take the lock
-        repeatedly."""
+        """Take the feed's lock, unless another machine has it. The same session can take the lock repeatedly."""
         return bool(self._session.scalar(_LOCK_FEED_SQL, {"feed": str(feed.id)}))
 
     def _end(self, task: asyncio.Task[bool], feed: DueFeed) -> None:
@@ -170,7 +168,7 @@ def fold_marks(session: Session) -> None:
 
     Also advances the positions of feeds without events.
 
-    Call this function in a separate transaction, because feeds wait until the transaction ends.
+    Call this function in a separate transaction, because running feeds wait until the transaction ends.
     """
     # After a restore of the database, the old positions would hide waiting events.
     restart_restored_feeds(session)

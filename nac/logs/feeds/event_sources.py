@@ -50,7 +50,7 @@ class EventSource:
     ) -> Iterator[tuple[int, datetime, int, Any]]:
         """Yield the rows of `marks` in order as (id of the mark, time, id of the row, row).
 
-        If the feed has partly read a mark, starts after the row of `begun`.
+        If the feed has partly read a mark, the rows of this mark begin after the row of `begun`.
         """
         behind = [_start_after(mark, begun) for mark in marks]
         mark = (
@@ -73,7 +73,7 @@ class EventSource:
         key = self.model.id
         named = and_(
             self.model.tenant_id == tenant_id,
-            # The time range excludes partitions. The next condition selects the rows by the index.
+            # By this time range, PostgreSQL skips partitions. By the next condition, it finds the rows in the index.
             self.at.between(mark.c.behind_at, mark.c.last_at),
             tuple_(self.at, key) > tuple_(mark.c.behind_at, mark.c.behind_row),
             key.between(mark.c.first_row, mark.c.last_row),
@@ -100,7 +100,7 @@ def _note_source(kind: str, event: Callable[..., Event]) -> EventSource:
     )
 
 
-# Sources by the name in marks, which is a table or a kind of note.
+# Sources by the name that marks use: a table, or a kind of note.
 EVENT_SOURCES = {
     "auth_log": EventSource(
         "authentication",
@@ -134,10 +134,7 @@ EVENT_KINDS = tuple(source.kind for source in EVENT_SOURCES.values())
 
 
 def list_source_names(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the names of the sources that have events of these kinds and outcomes.
-
-    Without outcomes, all sources of the kinds match.
-    """
+    """Return the names of the sources with events of these kinds and outcomes. Empty `outcomes` mean all outcomes."""
     return [
         name
         for name, source in EVENT_SOURCES.items()
@@ -146,7 +143,6 @@ def list_source_names(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str
 
 
 def list_kinds_without_events(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the kinds whose events never have one of these outcomes. A feed with only these kinds and outcomes
-    would send no events."""
+    """Return those `kinds` whose events never have one of these `outcomes`. A feed would never send such events."""
     heard = {EVENT_SOURCES[name].kind for name in list_source_names(kinds, outcomes)}
     return [kind for kind in kinds if kind not in heard]

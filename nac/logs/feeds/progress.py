@@ -1,6 +1,6 @@
-"""Stores the progress of a feed: its position, its next attempt after a failure, and reports to users.
+"""Stores the position and the next attempt of a feed, and reports its failures to users.
 
-Interface of the senders: syslog and webhook.
+`FeedSender` is the interface of the senders for syslog and webhooks.
 """
 
 import logging
@@ -62,10 +62,7 @@ class FeedSender(Protocol):
         """Return the number of leading events that fit into one batch, at least 1."""
 
     async def send(self, events: Sequence[Event]) -> None:
-        """Send a batch. Raises SendFailed.
-
-        After SendFailed, the feed sends the batch again, so events may arrive twice.
-        """
+        """Send a batch. After SendFailed, the feed sends the batch again, so events may arrive twice."""
 
     async def close(self) -> None:
         """Close the connection. Raises SendFailed if it is unknown whether the last batch arrived."""
@@ -155,7 +152,7 @@ def store_delivery(
         _report_feed(session, feed, "give-up", details)
     # If the feed filtered all events out and sent none, the receiver's state is unknown.
     if status is not None and step.events:
-        # More events may be rejected. Keep the number of attempts, so that the next turn isolates them at once.
+        # More events may be rejected. Keep the number of attempts, so that the next run isolates them at once.
         attempts = feed.attempts if refusal else 0
         arrived = {"events": step.events, "now": now, "attempts": attempts, "at_once": feed.at_once}
         session.execute(_STORE_ARRIVAL_SQL, {"feed": feed.id} | arrived)
@@ -203,7 +200,7 @@ def _report_feed(session: Session, feed: Feed, verb: str, after: dict[str, objec
 def report_event(session: Session, tenant_id: TenantId, slug: str, verb: str, after: dict[str, object]) -> None:
     """Record an event of a feed in the audit log, and in the worker's log.
 
-    All other feeds of the tenant can deliver the entry of the audit log.
+    The tenant's other feeds can deliver this entry of the audit log.
     """
     audit.append(session, actor=WORKER_ACTOR, action=f"feed.{verb}", target=slug, tenant_id=tenant_id, after=after)
     _log.warning("feed %s of tenant %s: %s %s", slug, tenant_id, verb, after)

@@ -19,7 +19,7 @@ WHERE m.tenant_id = :tenant AND feed_wants(f, m) AND NOT feed_has(f, m)
 
 
 class FeedBacklog(NamedTuple):
-    # Number of waiting events, without replays. A partly sent mark counts in full.
+    # Number of waiting events, not counting replays. All events of a partly sent mark count as waiting.
     events: int
     # Time of the first waiting event; None if no event waits.
     since: datetime | None

@@ -95,10 +95,7 @@ def create_feed(
     sealer: Sealer,
     reach: OutboundReach,
 ) -> CreatedFeed:
-    """Create a feed that sends events from now on.
-
-    Raises InvalidFeed or SeveralMistakes, FeedExists, TooManyFeeds.
-    """
+    """Create a feed that sends new events. Raises InvalidFeed or SeveralMistakes, FeedExists, TooManyFeeds."""
     mistakes = MistakeCollector()
     with mistakes.noted():
         require_slug(slug, place="name")
@@ -167,7 +164,6 @@ def _require_reach(settings: AnyFeedSettings, reach: OutboundReach, tenant_id: T
 
 
 def _audit_values(feed: Feed) -> dict[str, object]:
-    """Return the feed's values for the audit log."""
     return {"kind": feed.kind, **visible_settings(feed)}
 
 
@@ -183,10 +179,10 @@ def update_feed(
     reach: OutboundReach,
     now: datetime,
 ) -> Feed:
-    """Change settings by name, and reset the settings in `reset` to their defaults.
+    """Change the settings in `changes`, and reset the settings in `reset` to their defaults.
 
-    The feed immediately sends waiting events with the new settings. A URL of another server requires new headers, so
-    that no header reaches the wrong server. Raises InvalidFeed or SeveralMistakes.
+    The feed immediately sends waiting events with the new settings. If the URL changes to another server, the caller
+    must also set or reset the headers, because they may contain keys. Raises InvalidFeed or SeveralMistakes.
     """
     if not (changes or reset):
         raise InvalidFeed(

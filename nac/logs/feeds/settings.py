@@ -1,9 +1,7 @@
 """Settings of feeds, stored as one document and checked as a whole.
 
-Secret settings of a feed: the URL of a webhook, which may contain a key, and its headers.
-
-Admit seals the URL and the headers. The readable settings have a shortened URL, and placeholders for the values of
-the headers.
+Admit seals the URL and the headers of a webhook, because they may contain keys. The readable settings have a shortened
+URL, and placeholders for the values of the headers.
 """
 
 import re
@@ -83,7 +81,7 @@ class FeedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     outcomes: tuple[str, ...] = ()
     # Networks (CIDR) that the host's address must be in. Empty: the platform's networks (ADMIT_OUTBOUND_NETWORKS).
     networks: tuple[str, ...] = ()
-    # PEM of the authorities for the receiver's certificate; "" for the authorities of the operating system.
+    # PEM certificates of the authorities trusted for the receiver; "" for the authorities of the operating system.
     ca_certificate: str = ""
     # Maximum time of each step: connection, TLS handshake, response to a batch.
     timeout_seconds: float = 5.0
@@ -98,7 +96,7 @@ class SyslogSettings(FeedSettings, frozen=True, kw_only=True, forbid_unknown_fie
     # HOSTNAME in messages; "" for the name of the worker's machine.
     hostname: str = ""
     enterprise: int = DOCUMENTATION_ENTERPRISE
-    # Name of the severity by "kind" or "kind.outcome". The longer key takes precedence.
+    # Maps "kind" or "kind.outcome" of an event to the name of a severity. The longer key takes precedence.
     severities: dict[str, str] = {}
     # True: MSG begins with a byte order mark and is UTF-8. False: MSG is ASCII with JSON escapes.
     bom: bool = False

@@ -23,7 +23,7 @@ _DISPENSABLE = (
     "user",
     "admit.session",
 )
-# Minimum characters per text in the shortest form. Shorter texts would break values of fixed formats.
+# Maximum length of texts in the shortest form of an event. A lower limit would cut values of fixed formats.
 _MIN_CHARACTERS = 64
 
 

@@ -80,15 +80,12 @@ class SyslogFormatter:
 
 
 def get_kind(event: Event) -> str:
-    """Return the kind of the event, in `admit.kind`."""
+    """Return the kind of the event, as in `admit.kind`."""
     return str(event.admit.__struct_config__.tag)
 
 
 def _escape_json(found: re.Match[str]) -> str:
-    """Escape a non-ASCII character as in JSON strings (RFC 8259 7).
-
-    In JSON, non-ASCII characters occur only in strings.
-    """
+    """Escape non-ASCII characters, which occur in JSON only inside strings (RFC 8259 7)."""
     return re.sub("....", r"\\u\g<0>", found[0].encode("utf-16-be").hex())
 
 

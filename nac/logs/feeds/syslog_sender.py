@@ -130,10 +130,7 @@ class _SyslogConnection:
         return transport.get_write_buffer_size() + waiting[0]
 
     async def close(self) -> None:
-        """Close the connection. Raises SendFailed after a reset or TLS alert.
-
-        If the receiver is silent, raises no error.
-        """
+        """Close the connection. Raises SendFailed after a reset or TLS alert, but not if the receiver is silent."""
         self._writer.close()
         try:
             async with asyncio.timeout(2 * _CLOSE_SECONDS):

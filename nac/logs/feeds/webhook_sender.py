@@ -23,8 +23,7 @@ from nac.logs.feeds.settings import WebhookSettings
 from nac.logs.feeds.shortened_events import shorten_event
 
 _MAX_RESPONSE_BYTES = 16 * 1024
-# Maximum size of the events in a body. Many log collectors have this limit by default. With long events, batches have
-# fewer events.
+# Maximum size of the events in a body, which is the default limit of many log collectors.
 MAX_OCTETS = 1 << 20
 # Maximum delay that a receiver can request by Retry-After.
 _MAX_RETRY_AFTER_SECONDS = 3600
@@ -32,7 +31,7 @@ _TYPE = "admit.events"
 # Maximum size of the JSON around the events.
 _HEAD_OCTETS = 256
 _MARGIN_SECONDS = 0.5
-# HTTP statuses whose cause cannot be an event (RFC 9110 15.5, 15.6).
+# HTTP statuses that no event of the batch can cause (RFC 9110 15.5, 15.6).
 _UNRELATED_STATUSES = {401, 403, 404, 405, 407, 408, 421, 423, 424, 425, 426, 429, 502, 503, 504, 511}
 _KEY_PREFIX = "whsec_"
 # Length of a secret. Standard Webhooks permits 24 to 64 octets.
@@ -50,7 +49,7 @@ class WebhookSender:
         self._secrets = secrets
         self._transport = OutboundTransport(reach, tls=_cached_tls_context(settings.ca_certificate), connections=1)
         seconds = settings.timeout_seconds
-        # `seconds` bounds each of TCP, TLS and the response. The total also bounds closing a failed connection attempt.
+        # `seconds` limits each step: TCP, TLS and the response. The total also covers closing a failed connection.
         self._web = HttpClient(self._transport, step_seconds=seconds, total_seconds=2 * seconds + _MARGIN_SECONDS)
 
     async def send(self, events: Sequence[Event]) -> None:

@@ -1,7 +1,4 @@
-"""The clock for deletions: the database's clock.
-
-If the clock jumps, Admit does not trust the clock and deletes nothing.
-"""
+"""The database's clock. After a jump of this clock, retention deletes nothing for NOTICE_PERIOD."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,7 +23,7 @@ CLOCKS_DIFFER, CLOCK_JUMPED = "retention-clocks-differ", "retention-clock-jumped
 @dataclass(frozen=True, slots=True)
 class ClockReading:
     now: datetime
-    # If false, retention must not delete rows because of their age.
+    # If false, retention must not delete rows.
     is_trusted: bool
 
 
@@ -64,7 +61,7 @@ def read_clock(*, engine: Engine | None = None) -> ClockReading:
 
 
 def is_clock_trusted(session: Session) -> bool:
-    """Return whether the last run of retention trusted the clock, and the clock has not jumped since then."""
+    """Return whether Admit trusts the database's clock: no recent jump, and little difference to the worker's clock."""
     now = _database_now(session)
     row = session.scalar(select(RetentionClock))
     return row is None or (

@@ -29,11 +29,11 @@ from nac.logs.retention.row_deletion import DeletionWindow
 from nac.models import Tenant
 
 _log = logging.getLogger(__name__)
-# Share of the database's maximum size. Above it, retention enforces tenants' byte budgets without a notice period.
+# If the database uses more than this share of its maximum size, budgets apply without a notice period.
 DANGER_SHARE = 0.95
 NEARLY_FULL = "database-nearly-full"
-# Maximum days that a turn deletes per log and tenant. Above 1, so that retention catches up after an outage. Small, so
-# that an administrator can notice an error early.
+# Maximum number of days whose rows one run deletes, per log and tenant. More than 1, so that retention catches up after
+# an outage. Small, so that an administrator can notice a mistake before many days are deleted.
 MAX_DAYS_PER_TURN = 4
 _DAY = timedelta(days=1)
 
@@ -60,7 +60,7 @@ def enforce_retention(
 
     `folder` contains the exports. `database_max_bytes` is the maximum size of the database; 0 for no limit. `most_days`
     limits the deleted days per log and tenant. If the clock is not trusted, the run deletes nothing, and announced
-    reductions do not take effect.
+    reductions of retention do not take effect.
     """
     now, deadline = at.now, time.monotonic() + seconds
     measured = measurement.measure_logs(LOG_NAMES, now=now, seconds=seconds / 2, every=measure_every, engine=engine)

@@ -1,7 +1,4 @@
-"""Legal holds: Admit does not delete the days of a tenant's logs that a hold covers.
-
-A hold overrides the retention settings and the budget.
-"""
+"""Legal holds: days of a tenant's logs that Admit does not delete, whatever the retention settings and budget are."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -40,8 +37,8 @@ def create_hold(
 ) -> RetentionHold:
     """Create a hold on the days (UTC) from `first_day` to `last_day` of one log or, without `log`, of all logs.
 
-    None as a day means that the hold has no first or no last day. After the commit, Admit deletes no rows of the days
-    in the hold. Raises InvalidInput.
+    If `first_day` or `last_day` is None, the hold has no limit on that side. After the commit, Admit deletes no rows of
+    the days in the hold. Raises InvalidInput.
     """
     mistakes = MistakeCollector()
     with mistakes.noted():
@@ -106,8 +103,7 @@ def list_holds(
 
 
 def lock_holds(session: Session) -> None:
-    """Lock the holds of all tenants, to create or delete holds. Call this function before locking any row of a
-    tenant."""
+    """Lock the holds of all tenants, to change them. To avoid deadlocks, call this before locking a tenant's rows."""
     repository.lock_holds_exclusive(session)
 
 

@@ -1,5 +1,4 @@
-"""Notices to tenants about early deletions because of the budget, about shorter retention, and about days that wait
-for an export."""
+"""Notices to tenants about early deletions, shorter retention, and deletions that wait for an export."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -35,10 +34,7 @@ class DueNotice:
 
 
 def refresh_notices(session: Session, plan: TenantPlan, *, now: datetime) -> list[RetentionNotice]:
-    """Update the tenant's notices, and return new notices. Existing notices keep their date.
-
-    Requires the tenant's scope.
-    """
+    """Update the tenant's notices. Returns notices that are new, or whose `since` is later than before."""
     new = []
     for log in plan.logs.values():
         if log.has_new_terms:

@@ -17,15 +17,15 @@ from nac.logs.retention import measurement, repository
 from nac.logs.retention.notices import RETENTION_ACTOR
 from nac.logs.retention.plan import TenantPlan
 
-# With more exported rows, retention deletes the day by rows. A drop of the partition would check these rows under a
-# lock, and delay new log records by more than some seconds.
+# If a partition has more exported rows, retention deletes the rows instead of dropping the partition. The drop would
+# check these rows under a lock, which would block new log records for several seconds.
 MAX_SCANNED_ROWS = 5_000_000
 
 
 @dataclass(slots=True)
 class DroppedDays:
     days: list[tuple[LogName, date]] = field(default_factory=list)
-    # Days whose partition could not be locked in time. The next turns try again.
+    # Partitions that could not be locked in time. The next run tries again.
     busy: set[tuple[LogName, date]] = field(default_factory=set)
 
 
@@ -38,9 +38,9 @@ def drop_partitions(
     most_days: int,
     engine: Engine | None = None,
 ) -> DroppedDays:
-    """Drop partitions of days that all tenants must delete, for about `seconds`, at most `most_days` per log.
+    """Drop partitions whose rows all tenants must delete, at most `most_days` per log. Takes about `seconds`.
 
-    The database checks that a partition has no rows of other tenants, and no rows without a required export. `folder`
+    The database checks that a partition has no rows of other tenants, and no rows that must be exported first. `folder`
     contains the exports.
     """
     deadline = time.monotonic() + seconds
@@ -49,7 +49,7 @@ def drop_partitions(
         if sum(each == log for each, _ in dropped.days) == most_days:
             continue
         if time.monotonic() > deadline or any(busy == log for busy, _ in dropped.busy):
-            # Do not retry in this turn, because each attempt delays the shipping of log records for a moment.
+            # Do not retry in this run, because each attempt blocks new log records for a moment.
             dropped.busy.add((log, day))
             continue
         outcome = _drop_partition(

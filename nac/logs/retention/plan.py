@@ -1,7 +1,7 @@
 """The effective retention of a tenant's logs: settings within the platform's limits, budget, holds and exports.
 
-Days are UTC days. With N days, retention deletes rows from before the UTC midnight N days ago. So retention keeps every
-row for at least N times 24 hours.
+Days are UTC days. With N days of retention, Admit deletes rows from before the UTC midnight N days ago. So Admit keeps
+every row for at least N times 24 hours.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class LogPlan:
     log: LogName
     today: date
     limits: LogLimits
-    # Days of retention that the tenant chose. The days in force are in `terms`.
+    # Days of retention that the tenant chose. The number of days that applies now is in `terms`.
     days: int
     # Budget that the tenant chose; None for no budget.
     bytes: int | None
@@ -40,10 +40,9 @@ class LogPlan:
     # Estimated bytes and rows by day.
     sizes: Mapping[date, int]
     rows: Mapping[date, int]
-    # Retention deletes the days before this day: those before `oldest` because of their age, the others because of the
-    # budget.
+    # Retention deletes the days before this day. Days before `oldest` are too old; later days exceed the budget.
     keep_from: date
-    # The value of `keep_from` when all chosen settings will be in force.
+    # The value of `keep_from` after all chosen settings have taken effect.
     wanted_from: date
     holds: Sequence[RetentionHold]
     # Days whose required export is complete; None if the tenant requires no exports.
@@ -99,8 +98,8 @@ def load_plan(
 ) -> TenantPlan:
     """Return the tenant's retention plan at `now` (aware).
 
-    If `danger` is true, budgets apply without a notice period. `instead` has settings that override the stored
-    settings, by log. Requires the tenant's scope.
+    If `danger` is true, budgets apply without a notice period. `instead` maps logs to settings that override the stored
+    settings. Requires the tenant's scope.
     """
     today = now.astimezone(UTC).date()
     stored = {setting.log: setting for setting in repository.list_settings(session, tenant_id)}

@@ -23,8 +23,7 @@ from nac.models import (
 )
 
 HOLD_ORDERS = SortOrders({"set_at": (RetentionHold.created_at, RetentionHold.id)})
-# Deletions take this advisory lock shared, and a new hold takes it exclusively. So running deletions end before a hold
-# is active.
+# Deletions take this advisory lock shared. A new hold takes it exclusively, and so waits for running deletions.
 _HOLDS_LOCK = func.hashtext("retention_holds")
 
 
@@ -62,7 +61,7 @@ def get_terms(session: Session, tenant_id: TenantId) -> dict[LogName, LogTerms]:
 
 
 def store_terms(session: Session, tenant_id: TenantId, log: LogName, stored: LogTerms) -> None:
-    """Store the values in `stored`. Values of the log's retention that are not in `stored` stay unchanged."""
+    """Store the parts of the log's terms that are in `stored`. The other parts stay unchanged."""
     rows = _term_rows(tenant_id, log, stored)
     if not rows:
         return
@@ -92,14 +91,14 @@ def _term_rows(tenant_id: TenantId, log: LogName, terms: LogTerms) -> list[dict[
 
 
 def add_early_deletion(session: Session, tenant_id: TenantId, log: str, day: date, rows: int) -> None:
-    """Add `rows` to the day's number of early deleted rows."""
+    """Add `rows` to the number of the day's rows that were deleted early."""
     statement = insert(EarlyDeletion).values(tenant_id=tenant_id, log=log, day=day, rows=rows)
     more = {"rows": EarlyDeletion.rows + statement.excluded.rows}
     session.execute(statement.on_conflict_do_update(constraint="pk_early_deletions", set_=more))
 
 
 def take_early_deletions(session: Session, tenant_id: TenantId, log: str, day: date) -> int:
-    """Return the day's number of early deleted rows, and reset the number to 0."""
+    """Return the number of the day's rows that were deleted early, and reset the number to 0."""
     matches = (EarlyDeletion.tenant_id == tenant_id, EarlyDeletion.log == log, EarlyDeletion.day == day)
     return session.scalar(delete(EarlyDeletion).where(*matches).returning(EarlyDeletion.rows)) or 0
 
@@ -120,7 +119,7 @@ def list_holds_in_force(session: Session, tenant_id: TenantId) -> Sequence[Reten
 
 
 def list_holds_that_keep(session: Session, tenant_id: TenantId, now: datetime) -> Sequence[RetentionHold]:
-    """Return active holds. Also returns cleared holds whose days must be kept until the notice period ends."""
+    """Return active holds, and holds that were cleared less than NOTICE_PERIOD ago."""
     query = select(RetentionHold).where(
         RetentionHold.tenant_id == tenant_id,
         or_(RetentionHold.cleared_at.is_(None), RetentionHold.cleared_at > now - NOTICE_PERIOD),

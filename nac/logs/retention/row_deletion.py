@@ -33,8 +33,8 @@ _TRANSACTION_SETTINGS = text(
     "SELECT set_config('lock_timeout', '200ms', true), set_config('synchronous_commit', 'off', true)"
 )
 _ONLY_EXPORTED = "AND is_written_before(xmin, :before)"
-# The rows of a day are in one partition, so a ctid is unique. In tables with an index of the time, each batch starts
-# after the previous batch, and scans no dead rows.
+# The rows of a day are in one partition, so a ctid is unique. If the table has an index on the time, each batch starts
+# where the previous batch ended, to skip dead rows.
 _PICK_SQL = "SELECT ctid::text FROM :table WHERE :those :order LIMIT :most"
 _DELETE_SQL = """
 WITH gone AS (DELETE FROM :table WHERE :those AND ctid = ANY (CAST(:places AS tid[])) RETURNING :key AS moment)
@@ -66,11 +66,10 @@ _ORDERED_LOGS = ("auth", "accounting", "sessions")
 
 
 class DeletionBatch(NamedTuple):
-    # Number of selected rows, and number of deleted rows. The two numbers differ if other transactions changed or
-    # deleted rows.
+    # Numbers of selected rows and of deleted rows. They differ if other transactions changed or deleted rows.
     found: int
     gone: int
-    # Time at which the next batch begins.
+    # Minimum time of the rows in the next batch.
     next_first: datetime
 
     @property
@@ -166,7 +165,7 @@ def _delete_day(
                 if batch.is_last and batch.gone == batch.found:
                     _finish_day(session, tenant_id, log, day, released)
         except Conflict:
-            # Another process has locked the rows. The next turn of retention tries again.
+            # Another process has locked the rows. The next run of retention tries again.
             return
         yield batch.gone
         if batch.is_last or not batch.gone:

@@ -18,10 +18,10 @@ from nac.logs.retention.plan import LogPlan
 from nac.models import RetentionLimits, RetentionSetting
 from nac.models.export import EXPORT_FORMATS
 
-# Minimum budget. A day of a small site, with its indexes, needs less.
+# Minimum budget in bytes. One day of a small site, including indexes, needs less.
 MIN_BYTES = 1 << 20
 MAX_DAYS = 36_500
-# Value of a setting that restores the platform's value.
+# Setting value that restores the platform's default.
 DEFAULT: Literal["default"] = "default"
 DefaultChoice = Literal["default"]
 
@@ -34,8 +34,7 @@ def get_log_plans(session: Session, *, tenant_id: TenantId) -> Mapping[LogName, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionChange:
-    """A change of a log's retention. None leaves the value unchanged. `export_format` "none" ends required
-    exports."""
+    """A change of a log's retention. None leaves a value unchanged. `export_format` "none" ends required exports."""
 
     log: str
     days: int | DefaultChoice | None = None
@@ -68,7 +67,7 @@ def update_retention(session: Session, *, actor: str, tenant_id: TenantId, chang
     """Change the retention of a log. A reduction takes effect a week later. Raises InvalidInput with every mistake."""
     name = _require_valid(session, change)
     setting = repository.lock_setting(session, tenant_id, name)
-    # If retention has not run for this tenant yet, store the terms before the change.
+    # If retention has not run for this tenant yet, store the terms that applied before the change.
     repository.create_terms(session, tenant_id, name, get_log_plans(session, tenant_id=tenant_id)[name].terms.settled())
     before = _audit_values(setting)
     change.apply_to(setting)
@@ -85,7 +84,7 @@ def update_retention(session: Session, *, actor: str, tenant_id: TenantId, chang
             after=after,
         )
     changed = get_log_plans(session, tenant_id=tenant_id)[name]
-    # An increase takes effect at once. The next turn of retention announces a reduction.
+    # An increase takes effect at once. The next run of retention announces a reduction.
     repository.store_terms(session, tenant_id, name, changed.terms.settled())
     return changed
 

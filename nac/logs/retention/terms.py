@@ -1,4 +1,4 @@
-"""Terms of a log: the values of its retention that apply now.
+"""Terms of a log: the retention values (days, floor, budget, export) that apply now.
 
 If a tenant, the platform or a product version reduces a value, Admit announces the reduction. The reduction takes
 effect after NOTICE_PERIOD.
@@ -20,15 +20,15 @@ UNBOUNDED = 1 << 62
 @dataclass(frozen=True, slots=True)
 class TermPart:
     value: int
-    # The announced lower value, and the time of the announcement; None without a reduction.
+    # The announced lower value, and the time of the announcement; None if no reduction is announced.
     announced: int | None = None
     announced_at: datetime | None = None
 
     def advance(self, wanted: int, now: datetime) -> "TermPart":
-        """Return the value that applies at `now`, where `wanted` is the chosen value.
+        """Return this part as it applies at `now`, if the chosen value is `wanted`.
 
         If the chosen value drops again during an announcement, Admit announces this second reduction when the first has
-        taken effect. So the second reduction neither delays the first nor takes effect sooner than NOTICE_PERIOD.
+        taken effect. So the second reduction does not delay the first, and has its own notice period.
         """
         if wanted >= self.value:
             return TermPart(wanted)
@@ -44,7 +44,7 @@ class TermPart:
 class ChosenTerms:
     """The values that the tenant chose, within the platform's limits.
 
-    `bytes` None means no budget. `export` requires an export before rows are deleted.
+    `bytes` is None if the log has no budget. If `export` is true, Admit exports rows before it deletes them.
     """
 
     days: int
@@ -60,7 +60,7 @@ class ChosenTerms:
 
 @dataclass(frozen=True, slots=True)
 class LogTerms:
-    """The retention values of a log that apply now. The parts are days, floor, bytes and export."""
+    """The retention values of a log that apply now."""
 
     parts: Mapping[PartName, TermPart]
 
@@ -80,7 +80,7 @@ class LogTerms:
         )
 
     def settled(self) -> "LogTerms":
-        """Return only the values of the retention without an announced reduction."""
+        """Return only the parts that have no announced reduction."""
         return LogTerms({name: part for name, part in self.parts.items() if part.announced is None})
 
     @property

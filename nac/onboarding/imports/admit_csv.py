@@ -111,9 +111,6 @@ def _split_groups(values: dict[str, Any]) -> None:
 
 
 def _parse_boolean(values: dict[str, Any], name: str) -> None:
-    """Convert "yes" and "no" to booleans. All other values stay text.
-
-    The plan of the import reports such values as mistakes.
-    """
+    """Convert a text such as "yes" or "0" to a boolean. Other texts stay, and the import reports them as mistakes."""
     if name in values:
         values[name] = _BOOLEANS.get(values[name].casefold(), values[name])

@@ -9,14 +9,14 @@ from nac.kit.bulk_rows import InputLine, RowMistake
 from nac.kit.errors import InvalidInput
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
-# Maximum rows in a file. The limit for users is lower (nac.inventory.users.bulk).
+# Maximum number of rows in a file. The limit for users is lower (nac.inventory.users.bulk).
 MAX_LINES = 100_000
-# Maximum lines of text in a file, including empty lines and comments.
+# Maximum number of text lines in a file, including empty lines and comments.
 _MAX_TEXT_LINES = 20 * MAX_LINES
-# Maximum values in a file: cells that are not empty, or JSON lists, objects and members. In memory, a value needs
-# several times its length in the file.
+# Maximum number of values in a file: cells that are not empty, or JSON lists, objects and members. In memory, a value
+# needs several times its length in the file.
 MAX_VALUES = 20 * MAX_LINES
-# Maximum notes in a report. Mistakes do not count.
+# Maximum number of notes in a report. Mistakes do not count.
 MAX_NOTES = 1_000
 _MAX_EXCERPT_LENGTH = 80
 
@@ -54,7 +54,7 @@ class ImportDocument:
             self.notes.append(ImportNote(line, text))
 
     def without(self, mistakes: Sequence[RowMistake]) -> "ImportDocument":
-        """Return a copy of the document without the lines in which these mistakes are. Each mistake becomes a note.
+        """Return a copy of the document without the lines that have these mistakes. Each mistake becomes a note.
 
         Mistakes without a line stay mistakes.
         """
@@ -90,13 +90,12 @@ def unreadable_at(line: int, detail: str, remedy: str = "") -> Unreadable:
 
 
 def too_many_values_at(line: int) -> Unreadable:
-    """Return an Unreadable error for the caller to raise, if the file has more than MAX_VALUES values."""
+    """Return the error for a file with more than MAX_VALUES values, for the caller to raise."""
     return unreadable_at(line, f"The file has more than {MAX_VALUES} values.", "Split the file into several files.")
 
 
 def decode_text(content: bytes, document: ImportDocument) -> str:
-    """Decode the file as UTF-16 (with byte order mark) or UTF-8. Decode any other file as Windows-1252. Raises
-    Unreadable."""
+    """Decode a file from UTF-16 (with byte order mark) or UTF-8, otherwise from Windows-1252. Raises Unreadable."""
     if len(content) > MAX_FILE_BYTES:
         raise unreadable_at(0, f"The file has more than {MAX_FILE_BYTES} bytes.", "Split the file into several files.")
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):

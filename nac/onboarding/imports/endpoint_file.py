@@ -18,7 +18,7 @@ from nac.kit.ids import TenantId
 from nac.onboarding.imports import admit_csv
 from nac.onboarding.imports.document import MAX_LINES, ImportDocument, Unreadable
 
-# Maximum rows of a file. One transaction checks and stores all rows.
+# Maximum number of rows in a file. One transaction checks and stores all rows.
 MAX_ROWS = MAX_LINES
 
 
@@ -58,10 +58,9 @@ def import_endpoints(
     allow_random: bool = False,
     update: bool = False,
 ) -> EndpointImportResult:
-    """Approve or block the endpoints of a file. With `update`, changes existing endpoints. Without `update`,
-    existing endpoints are mistakes.
+    """Create the endpoints of a file, which are approved or blocked.
 
-    Raises InvalidFile with every mistake and its line.
+    With `update`, also changes existing endpoints, which are otherwise mistakes. Raises InvalidFile with every mistake.
     """
     document = ImportDocument()
     try:

@@ -17,7 +17,7 @@ from nac.onboarding.imports.document import MAX_LINES, ImportDocument, excerpt, 
 
 _MAX_DEPTH = 8
 _MAX_TOKENS = 200_000
-# Maximum syntax elements in a file, including blanks, comments and line ends.
+# Maximum number of syntax elements in a file, including blanks, comments and line ends.
 _MAX_PARTS = 600_000
 _MAX_WORDS = 1_000
 _MAX_ITEMS = 100

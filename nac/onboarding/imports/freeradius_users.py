@@ -1,7 +1,7 @@
 """Import of the FreeRADIUS file `users` (mods-config/files/authorize).
 
-Entries with a MAC address as name become endpoints, all others users. An entry has a line with name and check items,
-then indented lines with reply attributes (man 5 users).
+An entry whose name is a MAC address becomes an endpoint. All other entries become users. An entry has a line with the
+name and the check items, then indented lines with reply attributes (man 5 users).
 """
 
 import re
@@ -23,7 +23,7 @@ _PAIR = re.compile(
 )
 _ESCAPE = re.compile(r"\\(.)")
 _MAX_LINE_LENGTH = 64 * 1024
-# Maximum check items and reply attributes in a file.
+# Maximum number of check items and reply attributes in a file.
 _MAX_PAIRS = 5 * MAX_LINES
 _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{32})")
 _PASSWORD_CHECKS = {"cleartext-password", "user-password", "password"}
@@ -34,7 +34,7 @@ _UNSUPPORTED_HASHES = {
     "password-with-header",
 }
 _DATES = ("%d %b %Y", "%d %b %Y %H:%M:%S", "%b %d %Y", "%b %d %Y %H:%M:%S", "%d %b %Y %H:%M")
-# By reply attribute: the result in a policy rule that replaces it.
+# For each reply attribute, the result of a policy rule that replaces it.
 _RESULTS = {
     "tunnel-private-group-id": "vlan",
     "filter-id": "filter_id",
@@ -128,7 +128,7 @@ def _is_rejected(entry: _Entry) -> bool:
 def _set_expiry(pair: _Pair, values: dict[str, Any]) -> bool:
     """Set the expiry of the user or endpoint. Returns False if the date is invalid.
 
-    The caller must then skip the entry, because the entry would have access forever.
+    The caller must then skip the entry, because the user or endpoint would have access forever.
     """
     for form in _DATES:
         try:
@@ -149,7 +149,7 @@ def _note_replies(entry: _Entry, document: ImportDocument, attributes: dict[str,
     For an endpoint, also store the reply attributes as endpoint attributes, which rules can read.
     """
     for pair in entry.replies:
-        # Remove the tag (RFC 2868), such as in Tunnel-Private-Group-Id:0.
+        # Remove the tag (RFC 2868), as in Tunnel-Private-Group-Id:0.
         plain = pair.name.partition(":")[0].lower()
         if plain in ("tunnel-type", "tunnel-medium-type", "fall-through", "service-type", "framed-protocol"):
             continue

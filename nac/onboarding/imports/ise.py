@@ -1,7 +1,7 @@
 """Import of Cisco ISE endpoints from the CSV of Context Visibility or of the endpoint list.
 
-An endpoint in an identity group joins the group of that name. The import skips endpoints without a group. ISE has seen
-endpoints without a group, but nobody has checked them. An import would approve such endpoints.
+An endpoint in an identity group joins the group of that name. The import skips endpoints without a group, because it
+would approve them although no person has checked them.
 """
 
 import re
@@ -39,8 +39,7 @@ def read(text: str, document: ImportDocument) -> None:
 
 
 def _strip_header_blanks(text: str) -> str:
-    """Remove spaces from the header line, because some ISE releases write "MAC Address" and other releases
-    "MACAddress"."""
+    """Remove spaces from the header line, because some ISE releases write "MAC Address", and others "MACAddress"."""
     header, newline, rest = text.partition("\n")
     return _BLANKS.sub("", header) + newline + rest
 

@@ -28,9 +28,9 @@ from nac.onboarding.imports import service
 from nac.onboarding.imports.document import ImportDocument
 from nac.tenancy.nases import bulk as nases
 
-# Maximum rows without a job, so that the API responds within two seconds.
+# Maximum number of rows that the API processes without a job, so that it responds within two seconds.
 MAX_INLINE_ROWS = 1_000
-# Maximum users without a job, because hashing a password takes about 20 ms.
+# Maximum number of users that the API processes without a job, because hashing a password takes about 20 ms.
 MAX_INLINE_USERS = 50
 
 T = TypeVar("T")
@@ -64,16 +64,13 @@ def run_import(
 
 
 def is_large(document: ImportDocument, *, dry_run: bool = False) -> bool:
-    """Return whether the import must be a job.
-
-    For a preview, counts only the rows, because a preview hashes no passwords.
-    """
+    """Return whether the import must be a job. A preview can have more users, because it hashes no passwords."""
     groups = count_groups(line.values for line in chain(document.endpoints, document.users))
     return len(document) + groups > MAX_INLINE_ROWS or (not dry_run and len(document.users) > MAX_INLINE_USERS)
 
 
 def count_groups(rows: Iterable[Mapping[str, Any]]) -> int:
-    """Return the number of distinct groups in the rows. Creating a group takes as long as a row."""
+    """Return the number of distinct groups in the rows. Creating a group takes as long as storing a row."""
     return len({name for row in rows for name in row.get("groups") or () if isinstance(name, str)})
 
 
@@ -217,7 +214,7 @@ def start_import(
 
 
 def build_handlers(seal: Callable[[], Seal]) -> dict[str, JobHandler]:
-    """Return the job handlers by kind of job. A handler calls `seal` to load the master key only if a job needs it."""
+    """Return the job handlers by kind of job. A handler calls `seal`, which loads the master key, for each job."""
 
     def bulk(session: Session, work: JobRun) -> Mapping[str, Any]:
         return run_bulk(

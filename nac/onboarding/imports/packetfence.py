@@ -62,7 +62,7 @@ def _endpoint_values(number: int, cells: Mapping[str, str], document: ImportDocu
 
 
 def _has_passed(text: str) -> bool:
-    """Return whether a date has passed. False for an invalid date, which the plan of the import reports."""
+    """Return whether a date has passed; False for an invalid date, which the import reports later."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

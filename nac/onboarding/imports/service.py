@@ -26,7 +26,7 @@ FormatName = Literal[
 ]
 ImportNoun = Literal["endpoints", "nases", "users"]
 OnMistake = Literal["refuse", "leave-out"]
-# Maximum rows in the report of an import or preview.
+# Maximum number of rows in the report of an import or preview.
 MAX_REPORTED_ROWS = 1_000
 
 
@@ -69,10 +69,7 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """The changes that an import would store.
-
-    Other transactions cannot change the objects of the plan until the transaction ends.
-    """
+    """The changes that an import would store. Their objects stay locked until the transaction ends."""
 
     document: ImportDocument
     endpoints: endpoints.EndpointBulkPlan
@@ -101,10 +98,7 @@ def _rows_without_mistakes(
 
 
 def read_document(form: str, content: bytes) -> ImportDocument:
-    """Parse the content of a file in the format `form`. Reads no other files, and reads nothing from the database.
-
-    Raises Unreadable.
-    """
+    """Parse a file in the format `form`. Reads no other files, and not the database. Raises Unreadable."""
     document = ImportDocument()
     text = decode_text(content, document)
     if text.strip():
@@ -132,8 +126,8 @@ def plan_import(
 def _mistakes_to_leave_out(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
     """Return the mistakes whose lines the import skips.
 
-    A line that conflicts only with a skipped line is valid, so the result does not contain its mistake. If a mistake
-    concerns the whole file, returns an empty list.
+    If a line conflicts only with a skipped line, it becomes valid, so the result does not contain its mistake. If a
+    mistake concerns the whole file, returns an empty list.
     """
     alone = {each.number for each in mistakes if each.number and not each.beside}
     found = [each for each in mistakes if each.beside not in alone]
@@ -175,10 +169,7 @@ def store_plan(
     seal: Seal,
     tell: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Store the planned changes. During the work, calls `tell` with the number of stored rows.
-
-    Raises RowsRefused with every mistake.
-    """
+    """Store the planned changes. Calls `tell` with the number of stored rows. Raises RowsRefused with every mistake."""
     if plan.mistakes:
         raise RowsRefused(plan.mistakes, place=lambda mistake: mistake.in_line)
     owner: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}

@@ -31,7 +31,7 @@ class TableColumns:
 
 
 def read_table(text: str, columns: TableColumns, document: ImportDocument) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Yield the line number and the stripped cells by column of each row. Raises Unreadable.
+    """Yield, for each row, its line number and its stripped cells by column. Raises Unreadable.
 
     A row with a wrong number of cells adds a mistake to `document`. A wrong header also adds a mistake, and the
     function then reads no rows.
@@ -124,7 +124,7 @@ def _has_header_mistakes(header: Sequence[str], number: int, columns: TableColum
 
 
 def _detect_delimiter(text: str, columns: TableColumns) -> str:
-    """Return the delimiter with which the first line has the most columns of the format."""
+    """Return the delimiter that splits the first line into the most known columns."""
     first = next((line for line in text[:_MAX_CELL_LENGTH].splitlines() if line.strip()), "").lower()
 
     def named(delimiter: str) -> int:

@@ -26,7 +26,7 @@ from nac.onboarding.self_tests.supplicant import DeviceIdentity, Supplicant, dev
 
 # Time to wait for a response, in addition to the server's reject delay.
 PATIENCE_SECONDS = 8.0
-# Time to wait for a response to a wrong secret. A wrong response would arrive at once.
+# Time to wait in the check with a wrong secret. The cell must not respond. An incorrect response would arrive at once.
 _SILENCE_SECONDS = 3.0
 _ETHERNET, _CALL_CHECK, _FRAMED, _START = 15, 10, 2, 1
 
@@ -37,10 +37,10 @@ class RadiusTarget:
     auth_port: int
     acct_port: int
     secret: bytes = field(repr=False)
-    # Key of the tenant that the cell knows. The key signs tickets, by which the cell recognises simulated devices.
+    # The tenant's key, which the cell also has. It signs the tickets by which the cell recognises simulated devices.
     tenant_key: bytes = field(repr=False)
     reject_delay_seconds: float
-    # Root and server name that the simulated device trusts.
+    # Root authority and server name that the simulated device trusts.
     root: x509.Certificate
     server_name: str
 
@@ -62,7 +62,7 @@ class PlayedDevice:
     """A simulated device."""
 
     mac: str
-    # Id of the check. The cell's log of the decision contains it.
+    # Id of the check, which the log entry of the cell's decision contains.
     mark: str
     known: bool = False
     group: str = ""
@@ -82,7 +82,7 @@ DeviceAction = Callable[[RadiusTarget, int], Observation]
 
 
 def build_mab_action(device: PlayedDevice, *, secret: bytes = b"", tenant_key: bytes = b"") -> DeviceAction:
-    """Return a check by MAB. `secret` and `tenant_key` replace the correct values, for checks with wrong values."""
+    """Return a function that sends a MAB login. Set `secret` or `tenant_key` to test a wrong value."""
 
     def act(target: RadiusTarget, now_seconds: int) -> Observation:
         pairs = device.pairs(tenant_key or target.tenant_key, now_seconds)

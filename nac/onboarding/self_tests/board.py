@@ -23,7 +23,7 @@ class BoardRow:
     got: str
     # Reason for the expected response.
     because: str
-    # Reason code of the cell's decision, then its explanation.
+    # Reason code of the cell's decision, and explanation of the result (`why`).
     reason: str
     why: str
     rule: str

@@ -24,7 +24,7 @@ from pki.names import read_organisation, subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial
 
-# Life of the certificates. A test takes seconds. If its worker crashes and no other worker continues, they expire soon.
+# Lifetime of the certificates. A test takes seconds. If a crash leaves certificates unrevoked, they expire soon.
 CERTIFICATE_LIFETIME = timedelta(minutes=30)
 GOOD, REVOKED = "good", "revoked"
 
@@ -68,7 +68,7 @@ def certificate_name(run: str, kind: str) -> str:
 
 
 def revoke_leftovers(session: Session, *, actor: str, tenant_id: TenantId, runs: Sequence[str], now: datetime) -> None:
-    """Revoke or abandon the certificates of earlier runs that did not end."""
+    """Revoke the valid certificates of earlier runs that did not end, and abandon their intended certificates."""
     names = [certificate_name(run, kind) for run in runs for kind in (GOOD, REVOKED)]
     which = Certificate.common_name.in_(names)
     intents.abandon_intents(session, actor=actor, tenant_id=tenant_id, which=which, now=now)
@@ -79,7 +79,7 @@ def revoke_leftovers(session: Session, *, actor: str, tenant_id: TenantId, runs:
 
 
 def build_foreign_identity(name: str, *, now: datetime, imitated: x509.Certificate | None = None) -> DeviceIdentity:
-    """Create a device certificate below authorities that are not the tenant's.
+    """Create authorities that do not belong to the tenant, and a device certificate that they issue.
 
     With `imitated` (an issuing authority), the new authorities have the names of `imitated` and its root, but other
     keys.

@@ -1,6 +1,6 @@
 """The checks of a self-test, with the expected results.
 
-Expected responses for simulated devices, which Admit calculates by simulating the tenant's policy.
+Admit calculates the expected responses by a simulation of the tenant's policy.
 """
 
 import secrets
@@ -26,7 +26,7 @@ from nac.tenancy import sites
 from pki.names import read_common_name, read_sans
 from pki.openssl_names import format_one_line
 
-# Maximum endpoint groups to test.
+# Maximum number of endpoint groups to test.
 MAX_GROUPS = 4
 
 

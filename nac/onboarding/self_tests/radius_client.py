@@ -30,7 +30,7 @@ def encode_attributes(values: Mapping[int, str | int]) -> bytes:
 
 
 class RadiusServer:
-    """One port of a RADIUS server, and its shared secret. A context manager, which owns the socket."""
+    """One port of a RADIUS server, with its shared secret. As a context manager, closes its socket at the end."""
 
     def __init__(self, host: str, port: int, secret: bytes, *, patience_seconds: float) -> None:
         self._secret = secret
@@ -78,7 +78,7 @@ class RadiusServer:
         try:
             self._socket.send(request)
         except OSError:
-            # An ICMP error reports that no process listens on the port. Such an error counts as no response.
+            # An ICMP error reports that no process listens on the port. Treat this error as a missing response.
             return
 
     def _receive(self, request: bytes, until: float) -> RadiusPacket | None:

@@ -35,7 +35,7 @@ ACTOR = "system:self-test"
 LEASE = timedelta(minutes=2)
 MAX_ATTEMPTS = 3
 _NEVER_ENDS = f"The test was started {MAX_ATTEMPTS} times. Each time, the worker stopped before the test ended."
-# Maximum tests per turn of the worker.
+# Maximum number of self-tests per call of `run_waiting`. These self-tests run in parallel.
 _MAX_PARALLEL = 4
 _LIVE_SECONDS = 10.0
 # Maximum time to wait until the cell's decisions are in the database.
@@ -86,15 +86,12 @@ def run_one(platform: SelfTestPlatform, tenant_id: TenantId, test_id: UUID, *, e
 
 
 def _run_name(test_id: UUID, attempt: int) -> str:
-    """Return the name of a run in logs and certificates.
-
-    With this name, a later worker finds the certificates of the run and revokes them.
-    """
+    """Return the name of a run in logs and certificates, by which a later worker finds and revokes its certificates."""
     return sha256(f"{test_id} {attempt}".encode()).hexdigest()[:8]
 
 
 def _take_attempt(tenant_id: TenantId, test_id: UUID, engine: Engine | None) -> int:
-    """Lease the test. Returns the number of the attempt; 0 if the test is not due."""
+    """Reserve the test for this worker, for the time LEASE. Returns the number of the attempt; 0 if not due."""
     now = utc_now()
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         row = service.get(session, tenant_id, test_id, lock=True)
@@ -110,7 +107,7 @@ def _finish(
 ) -> None:
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         row = service.get(session, tenant_id, test_id, lock=True)
-        # If the lease has expired, another worker may already run the test.
+        # After LEASE, another worker may already run the test.
         if row is None or row.state != "running" or row.attempts != attempt:
             return
         row.state, row.ended_at, row.error = "failed" if error else "done", utc_now(), error

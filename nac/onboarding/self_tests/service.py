@@ -78,9 +78,9 @@ def list_decisions(session: Session, tenant_id: TenantId, run: str, since: datet
     return {row.nas_port.partition(".")[0]: row for row in rows}
 
 
-# Maximum self-tests of a tenant that wait or run.
+# Maximum number of a tenant's self-tests that wait or run.
 MAX_OPEN = 2
-# Maximum stored self-tests of a tenant. Older self-tests are deleted.
+# Maximum number of a tenant's stored self-tests. Admit deletes older self-tests.
 MAX_STORED = 50
 
 

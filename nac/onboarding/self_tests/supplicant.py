@@ -28,7 +28,7 @@ _EAP_RESPONSE, _EAP_REQUEST = 2, 1
 _IDENTITY, _NAK, _TLS = 1, 3, 13
 _HAS_LENGTH, _HAS_MORE, _IS_START = 0x80, 0x40, 0x20
 _FRAGMENT_OCTETS = 1200
-# Maximum rounds of an EAP conversation. A handshake takes about ten rounds.
+# Maximum number of round trips in an EAP conversation. A handshake takes about ten.
 _MAX_ROUNDS = 60
 
 
@@ -119,10 +119,7 @@ class Supplicant:
 
 
 def run_conversation(server: RadiusServer, supplicant: Supplicant, attributes: bytes) -> EapConversation:
-    """Run an EAP conversation from the identity to Access-Accept or Access-Reject.
-
-    Each Access-Request contains `attributes`.
-    """
+    """Run an EAP conversation until Access-Accept or Access-Reject. Each Access-Request contains `attributes`."""
     eap, state = supplicant.identity(), b""
     for _ in range(_MAX_ROUNDS):
         reply = server.request_access(

@@ -1,8 +1,6 @@
 """Snippets: configurations for a tenant's switches and access points, with the server's address, ports and secret.
 
-Configuration templates for network devices: one file per template in the folder `templates`.
-
-A file has a TOML header, a line `+++`, and a Jinja2 text.
+The folder `templates` has a file for each snippet: a TOML header, a line `+++`, and a Jinja2 template.
 """
 
 import re
@@ -35,8 +33,8 @@ _SEPARATOR = "\n+++\n"
 
 AccessKind = Literal["wired", "wireless", "both"]
 SnippetKind = Literal["commands", "file", "steps"]
-# How the device's configuration quotes values. "plain": not quoted, so a blank ends the value. "double" and "single":
-# in such quotation marks.
+# How the device's configuration quotes values. "plain": not quoted, so a blank ends the value. "double", "single": in
+# double or single quotation marks.
 Quoting = Literal["plain", "double", "single"]
 Feature = Literal["dot1x", "mab", "accounting", "coa", "vlan"]
 FEATURES: tuple[Feature, ...] = get_args(Feature)
@@ -63,7 +61,7 @@ class SnippetTemplate:
     quoting: Quoting
     # Characters that begin a comment line; "" if the text is instructions and not a configuration.
     comment: str
-    # Whether the device sends Message-Authenticator, and what to do if it does not.
+    # Text about Message-Authenticator: whether the device sends this attribute, and what to do if not.
     message_authenticator: str
     text: str
 

@@ -23,7 +23,7 @@ from nac.tenancy.tenants.repository import parse_realms
 
 MAX_BYTES = 1_000_000
 _MAX_PER_KIND = 200
-# The order of application, because a policy refers to groups and sites, and a site to its policy.
+# The order in which Admit applies parts. A policy refers to groups and sites. The settings of a site refer to a policy.
 PART_KINDS = ("group:", "site:", "policy:", "site.", "settings.")
 PART_PATTERN = re.compile(
     r"(group:(endpoint|user)/.{1,200}|policy:[a-z0-9-]{1,63}|site:[a-z0-9-]{1,63}(\.[a-z_]{1,20})?|settings\.[a-z_]{1,40})"
@@ -35,7 +35,7 @@ class SiteDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     # Name for a new site. An existing site keeps its name.
     name: str = ""
     time_zone: str | UnsetType = UNSET
-    # Slug of a policy, which is in the template or belongs to the tenant.
+    # Slug of a policy in the template, or of another policy of the tenant.
     policy: str | UnsetType = UNSET
     monitor: bool | UnsetType = UNSET
     # An outcome, or null to use the fallback of the policy.
@@ -51,7 +51,7 @@ class PolicyDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class SettingsDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     methods: list[str] | UnsetType = UNSET
     tls_versions: list[str] | UnsetType = UNSET
-    # Days of log entries to replay before a publication. null and 0 mean no replay.
+    # Number of days whose logged requests Admit replays before a policy is published; null or 0 for no replay.
     replay_days: int | UnsetType | None = UNSET
     renewal_keeps_key: bool | UnsetType = UNSET
     status_failure: Literal["soft", "hard"] | UnsetType = UNSET
@@ -76,7 +76,7 @@ class InvalidTemplate(InvalidInput):
 def parse_template(document: object) -> TemplateDocument:
     """Parse and check a template. Raises InvalidTemplate, or SeveralMistakes with the path of each mistake.
 
-    Does not check references to objects or the abilities of NASes, because they depend on the tenant.
+    Does not check references to objects, or whether the NASes support a policy, because this depends on the tenant.
     """
     parsed = read_template(document)
     mistakes = MistakeCollector()
@@ -99,7 +99,7 @@ def parse_template(document: object) -> TemplateDocument:
 
 
 def read_template(document: object) -> TemplateDocument:
-    """Parse a template, checking only its format. Raises InvalidTemplate."""
+    """Parse a template, and check only its format. Raises InvalidTemplate."""
     try:
         parsed = msgspec.convert(document, TemplateDocument)
         size = len(msgspec.json.encode(document))
@@ -240,5 +240,4 @@ def list_parts(parsed: TemplateDocument) -> dict[str, Any]:
 
 
 def site_names_by_slug(parsed: TemplateDocument) -> Mapping[str, str]:
-    """Return the names of the template's sites by slug."""
     return {site.slug: site.name for site in parsed.sites}

@@ -2,7 +2,7 @@
 
 Requires a scope that sees the tenant's rows. Reading takes a constant number of SQL statements.
 
-Permissions to apply a template to a tenant: the permissions that changing each part directly requires.
+To apply a template to a tenant, a caller needs the permissions to change each part directly.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -87,8 +87,8 @@ def apply_parts(
     """Change the tenant's parts to the values in `wanted`. Returns the previous values of the changed parts.
 
     Does not delete an object whose value in `wanted` is ABSENT, because other objects may already use the object.
-    `names` has the display names for new sites, by slug. Raises the errors of the services. The `place` of each error
-    contains the name of the part.
+    `names` has the display names for new sites, by slug. Raises the errors of the services, with the name of the part
+    in `place`.
     """
     had = read_parts(session, tenant_id, wanted)
     changed = {
@@ -148,14 +148,12 @@ class _PartWriter:
                 self._put_setting(name.removeprefix("settings."), value)
 
     def _put_policy(self, slug: str, document: object) -> None:
-        """Publish a policy. The policy may refer to objects that this tenant lacks, because the template has one
-        policy for all tenants."""
+        """Publish a policy. It may refer to objects that this tenant lacks, because all tenants get the same policy."""
         policy = policy_rows.get_by_slug(self.session, self.tenant_id, slug)
         if policy is None:
             self._do(policies.create_policy, slug=slug)
         else:
-            # If an earlier published version has this document, restore that version. A restored version needs no
-            # replay.
+            # If an earlier published version has this document, restore it, because this needs no replay.
             before = policy_rows.list_versions(
                 self.session, self.tenant_id, policy.id, span=policy_rows.VERSION_ORDERS.first(20)
             )

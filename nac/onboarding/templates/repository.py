@@ -1,4 +1,4 @@
-"""Statistical test of whether a change of configuration affected the share of rejected devices at a tenant."""
+"""Database access for templates and roll-outs, and a statistical test of a tenant's share of rejected devices."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -15,13 +15,12 @@ from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.ids import MspId, TenantId
 from nac.models import AuthLog, Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion, Tenant
 
-# Two-sided significance level. At about one of a thousand tenants, the test finds a change by chance.
+# Two-sided significance level. At about one of a thousand tenants, the test reports a change that is only chance.
 SIGNIFICANCE_LEVEL = 0.001
 
 
 class DeviceCounts(NamedTuple):
-    """Numbers of rejected devices and all devices in a period. Each device counts once, even if it tries many
-    times."""
+    """Number of rejected devices, and of all devices, in a period. A device with several attempts counts once."""
 
     rejected: int
     all: int

@@ -1,4 +1,4 @@
-"""Rolls out a template version to its tenants in stages. Stops if a tenant's share of rejects changes too much.
+"""Rolls out a template version in stages. Stops if the share of rejected devices at a tenant changes too much.
 
 The roll-out is a job of the MSP (`nac.core.jobs`) that continues every few seconds, with a transaction per tenant.
 """
@@ -39,15 +39,15 @@ JOB_KIND = "templates.roll-out"
 MAX_STAGES = 20
 MIN_MINUTES, MAX_MINUTES = 1, 7 * 24 * 60
 _CHECK_INTERVAL = timedelta(seconds=10)
-# Maximum tenants per turn of the job. Between turns, other jobs can run.
+# Maximum number of tenants that the job updates before other jobs can run.
 _TENANTS_PER_TURN = 20
-# Maximum tenants named in a message.
+# Maximum number of tenants that a message names.
 _MAX_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutStage:
-    """A stage of `tenants` (slugs), or of a cumulative `share` (percent) of all tenants, watched for `minutes`."""
+    """A stage: update `tenants` (slugs), or up to `share` percent of the tenants; then watch them for `minutes`."""
 
     minutes: int
     tenants: Sequence[str] | None = None
@@ -73,8 +73,8 @@ def start_rollout(
 ) -> Rollout:
     """Start a roll-out. The last stage contains all remaining tenants.
 
-    If the share of rejections at a tenant changes by more than `most_moved`, the roll-out stops. With
-    `back_when_moved`, the roll-out then rolls back. Raises Conflict if a roll-out is running or all tenants have the
+    If the share of rejected devices at a tenant changes by more than `most_moved`, the roll-out stops. With
+    `back_when_moved`, Admit then also rolls back. Raises Conflict if a roll-out is running or all tenants have the
     version. Raises PermissionMissing if the caller cannot change the parts at one of the tenants.
     """
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
@@ -191,8 +191,7 @@ def stop_rollout(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUI
 
 
 def stop_all_rollouts(session: Session, *, actor: str, msp_id: MspId) -> int:
-    """Stop all roll-outs of the MSP, including roll-outs that roll back. Returns the number of stopped
-    roll-outs."""
+    """Stop all roll-outs of the MSP, including those that roll back. Returns the number of stopped roll-outs."""
     found = repository.lock_running(session, msp_id)
     for rollout in found:
         _end_rollout(rollout, "stopped", f"Stopped by {actor}.")
@@ -217,7 +216,7 @@ def resume_rollout(
         if row.state in ("failed", "left-out", "rolled-back"):
             row.state, row.detail = "waiting", ""
         elif row.state == "applied":
-            # By resuming, the user accepts the change of rejections, so it must not stop the roll-out again.
+            # The user who resumes accepts the new share of rejected devices. It must not stop the roll-out again.
             row.applied_at, row.detail = now, ""
     session.flush()
     _audit_rollout(session, actor, rollout, "resume-rollout")
@@ -317,7 +316,7 @@ def _is_run_by_job(rollout: Rollout, work: JobRun) -> bool:
 
 
 def _can_roll_back(row: RolloutTenant) -> bool:
-    """Return whether the tenant can be rolled back. After a failed attempt, `detail` has the reason."""
+    """Return whether the tenant must still be rolled back. After a failed attempt, `detail` has the reason."""
     return row.state == "applied" and not row.detail
 
 
@@ -375,7 +374,7 @@ def _apply_to_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
         fresh.state, fresh.detail, fresh.applied_at = "applied", "", now
         fresh.before, fresh.before_version = before, follower.version
         follower.version, follower.applied_at = rollout.version, now
-        # Save the progress after each tenant, so that crashes of a worker count only for the tenant they occur at.
+        # Save the progress after each tenant, so that a crash of the worker counts only for the current tenant.
         work.save_place(session, work.place)
     return True
 
@@ -482,7 +481,7 @@ def _stop_for_moved_tenant(session: Session, rollout: Rollout, row: RolloutTenan
 
 
 def _has_tenant_moved(session: Session, rollout: Rollout, row: RolloutTenant) -> bool:
-    """Return whether the share of rejections changed too much while the tenant's stage was watched."""
+    """Return whether the share of rejected devices changed too much while Admit watched the tenant's stage."""
     assert row.applied_at is not None
     end = min(utc_now(), row.applied_at + timedelta(minutes=rollout.stages[row.stage]))
     enter_tenant(session, row.tenant_id)

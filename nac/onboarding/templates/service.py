@@ -102,7 +102,7 @@ def delete_template(session: Session, *, actor: str, msp_id: MspId, slug: str) -
 def save_version(
     session: Session, *, actor: str, msp_id: MspId, slug: str, document: object, comment: str = ""
 ) -> TemplateVersion:
-    """Save a document as the template's newest version. Tenants change only by a roll-out. Raises InvalidTemplate."""
+    """Save a document as the template's newest version. Only a roll-out changes tenants. Raises InvalidTemplate."""
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     parse_template(document)
     template.newest += 1
@@ -165,9 +165,9 @@ def follow_template(
 ) -> TemplateFollower:
     """Make a tenant follow a template, or change the overrides of a follower.
 
-    The tenant's configuration changes with the next roll-out. `overrides` are parts that the template does not change.
-    Raises Conflict if the tenant follows another template. Raises PermissionMissing if the caller cannot change all
-    other parts, both of the newest version and of versions that are being rolled out.
+    The tenant's configuration changes with the next roll-out. Roll-outs do not change the parts in `overrides`. Raises
+    Conflict if the tenant follows another template. Raises PermissionMissing if the caller cannot change the other
+    parts of the newest version, or of a version that is being rolled out.
     """
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     own = _require_tenant(session, msp_id, tenant)
@@ -212,11 +212,11 @@ def list_followers(
     only: Collection[TenantId] | None = None,
     held: HeldPermissions | None = None,
 ) -> Sequence[TemplateFollower]:
-    """List the followers of a template. `only` limits the list to the tenants in `only`.
+    """List the tenants that follow a template. If `only` is set, lists only these tenants.
 
-    `with_drift` compares each tenant with its version of the template. A tenant without a version has no drift. `held`
-    are the caller's permissions; None means all permissions. Raises PermissionMissing if the caller cannot read the
-    parts.
+    `with_drift` compares each tenant with its version of the template. A tenant without a version, because no roll-out
+    has updated it, has no drift. `held` are the caller's permissions; None means all permissions. Raises
+    PermissionMissing if the caller cannot read the parts.
     """
     rows = repository.list_followers(session, template, span=span or FOLLOWER_ORDERS.first(), only=only)
     if not with_drift:

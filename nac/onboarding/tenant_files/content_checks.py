@@ -1,4 +1,4 @@
-"""Validates the contents of a tenant file like input of the API, because even a signed file is not trusted.
+"""Checks the contents of a tenant file as strictly as API requests, because even a signed file is not trusted.
 
 Rows of large tables are checked one by one during the import. Rows of all other tables are checked after the
 import.
@@ -149,16 +149,13 @@ def _check_settings(session: Session, actor: str, tenant_id: TenantId, tenant: T
         tenant.realms = parse_realms(tenant.realms)
     with mistakes.noted():
         offer = parse_offer(methods=",".join(tenant.methods), tls_versions=",".join(tenant.tls_versions))
-        # The service returns the values in order of preference, without duplicates.
+        # `parse_offer` returns the values in order of preference, without duplicates.
         tenant.methods, tenant.tls_versions = list(offer.methods or ()), list(offer.tls_versions or ())
     mistakes.refuse()
 
 
 def _iter_current_versions(session: Session, tenant_id: TenantId) -> Iterator[tuple[str, PolicyVersion]]:
-    """Yield the draft and the published version of each policy, with the policy's slug.
-
-    Admit checks any other version when a user restores it.
-    """
+    """Yield draft and published versions with the policy's slug. Admit checks other versions when they are restored."""
     query = (
         select(Policy.slug, PolicyVersion)
         .join(Policy, Policy.id == PolicyVersion.policy_id)

@@ -2,7 +2,7 @@
 
 The import replaces each id in the file by a new id, derived from the id of the new tenant. So no row of the file can
 replace a row of another tenant, or refer to such a row. With `keeps_authorities`, authorities keep their ids, because
-URLs in certificates contain them. Then the database rejects the import if an authority with the same id exists.
+URLs in certificates contain these ids. The database then rejects an import whose authorities already exist.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -80,8 +80,8 @@ def import_tenant(
     commit. Raises TenantFileRefused, PassphraseRefused, NoFreeSlot or AlreadyExists.
     """
     file = TenantFile(source, passphrase=passphrase)
-    # PostgreSQL would cache query plans of foreign keys and triggers that are made for empty tables. Later, they would
-    # scan the whole table for each row.
+    # Otherwise, PostgreSQL would plan the queries of foreign keys and triggers for empty tables, and cache these plans.
+    # Later, each query would scan a whole table.
     set_for_transaction(session, plan_cache_mode="force_custom_plan")
     require_slug(slug)
     msps.require_active(session, msp_id=msp_id)
@@ -149,8 +149,7 @@ class _TableImporter:
         return old if table in self._kept else uuid5(self._tenant_id, str(old))
 
     def take(self, table: Table, *, tell: Callable[[int], None]) -> int:
-        """Insert the rows of a table. Returns the number of inserted rows. Inserts an authority after the authority
-        that signed it."""
+        """Insert the rows of a table, each authority after its issuer. Returns the number of inserted rows."""
         shape = _TableShape.of(table)
         parents = [column for column, referred in shape.references.items() if referred == table.name]
         if table.name == _DEFERRED_TABLE:
@@ -163,7 +162,7 @@ class _TableImporter:
             size += row.size_bytes
             count += 1
             tell(count)
-            # A table with references between its rows is read completely, and other tables in batches.
+            # If rows of a table refer to each other, read the whole table first. Insert other tables in batches.
             if parents and (count > _MAX_AUTHORITIES or size > _MAX_AUTHORITY_BYTES):
                 raise TenantFileRefused("The file has too many rows for this table.", place=table.name)
             if not parents and (len(waiting) == _BATCH_ROWS or size > _BATCH_BYTES):
@@ -251,7 +250,7 @@ def _order_by_generation(rows: list[dict[str, Any]], parents: Sequence[str]) -> 
 
 
 def _check_values(shape: _TableShape, row: TableRow) -> None:
-    """Check the values that the database does not check, and that affect more than the tenant's own rows.
+    """Check the values that the database does not check, because invalid values could affect other tenants.
 
     Raises ValueError or PkiError.
     """

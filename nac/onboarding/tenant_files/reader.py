@@ -30,7 +30,7 @@ MAX_RATIO = 200
 MAX_ROWS = 10_000_000
 _MAX_MANIFEST_BYTES = 1 << 20
 _MAX_LINE_BYTES = 8 << 20
-# Maximum JSON values per row. In memory, an object, list or number needs several times its length in the file.
+# Maximum number of JSON values per row, because a value in memory needs several times its length in the file.
 _MAX_VALUES = 200_000
 _CHUNK_BYTES = 1 << 16
 # Maximum size of one read by zipfile. zipfile reads the archive's list of entries at once. This list has about 3 KB.
@@ -113,7 +113,7 @@ class TenantFile:
         return sum(listed["rows"] for name, listed in files.items() if name.startswith("tables/"))
 
     def settings(self) -> dict[str, Any]:
-        """Return the columns of the row in the table `tenants`."""
+        """Return the exported columns of the tenant's row in the table `tenants`."""
         values = self.manifest["settings"]
         unknown = values.keys() - set(tables.TENANT_COLUMNS)
         if unknown:
@@ -271,8 +271,7 @@ class TenantFile:
             raise TenantFileRefused("The number of rows in the entry differs from the manifest.", place=name)
 
     def _chunks(self, name: str, most: int) -> Iterator[bytes]:
-        """Yield the content of an entry in chunks. Raises TenantFileRefused if the entry has more than `most`
-        bytes."""
+        """Yield the chunks of an entry. Raises TenantFileRefused if the entry has more than `most` bytes."""
         left = most
         try:
             with self._archive.open(name) as entry:

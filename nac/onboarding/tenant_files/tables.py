@@ -22,7 +22,7 @@ _Role = TypeVar("_Role", FileContent, FileLog, FileExclusion)
 
 
 def _collect(kind: type[_Role]) -> dict[str, _Role]:
-    """Return the role in tenant files (`kind`) of each table that has such a role, by table name.
+    """Return, by table name, the declarations of type `kind`, which state how tenant files treat a table.
 
     A table comes after the tables to which its rows refer.
     """
@@ -48,7 +48,7 @@ IMPORT_PERMISSIONS: Final = frozenset({Permission.TENANT_CREATE, Permission.TENA
 
 
 def content_tables() -> list[Table]:
-    """Return tables in an order in which each table comes after the tables to which its rows refer."""
+    """Return the tables of a tenant file. Each table comes after the tables to which its rows refer."""
     return [Base.metadata.tables[name] for name in CONTENT_TABLES]
 
 
@@ -66,7 +66,7 @@ def hashed_columns(table: Table) -> dict[str, HashColumn]:
 
 
 def export_permissions(*, logs: bool, secrets: bool) -> frozenset[Permission]:
-    """Return the permissions that a caller would need to read the parts of the file separately."""
+    """Return the permissions to export a tenant: TENANT_DELETE, and the permissions to read each part of the file."""
     read = {each.read for each in (*CONTENT_TABLES.values(), *(LOG_TABLES.values() if logs else ()))}
     return frozenset(
         {Permission.TENANT_DELETE, Permission.TENANT_READ, *read, *(_SECRET_PERMISSIONS if secrets else ())}

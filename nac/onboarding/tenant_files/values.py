@@ -29,8 +29,7 @@ def to_json(value: Any) -> Any:  # noqa: ANN401 -- whatever a column holds
 
 
 def build_reader(column: Column[Any]) -> ColumnReader:
-    """Return a function that converts JSON to a value of the column. The function raises ValueError with a message
-    for users."""
+    """Return a function that converts JSON to a value of the column, or raises ValueError with a message for users."""
     kind = type(column.type).__name__.upper()
     reader = _READERS.get(kind)
 

@@ -1,7 +1,4 @@
-"""Writes a tenant file: a zip archive with a manifest, and a file of JSON lines for each table.
-
-Requires the tenant's scope.
-"""
+"""Writes a tenant file (zip with a manifest, and JSON lines for each table). Requires the tenant's scope."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Life cycle of trials: reminders, limits, end and deletion, and the conversion and extension by operators."""
+"""Life cycle of trials: reminders, limits, end, deletion, conversion and extension."""
 
 import logging
 from collections.abc import Mapping
@@ -86,7 +86,7 @@ def process_trial(
 ) -> None:
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         most = require_trial(session, tenant_id=tenant_id).most_authentications
-        # Count more than the limit, so that the mail can show the real number.
+        # Count beyond the limit, so that the mail can state the real number.
         counted = repository.count_authentications(session, tenant_id, now - _DAY, most=10 * most)
     with session_scope(PlatformScope(), engine=engine) as session:
         trial = repository.get(session, tenant_id, lock=True)
@@ -99,7 +99,7 @@ def process_trial(
         if trial.state == "running":
             kept.check_limit(counted)
         if trial.state == "ended" and trial.purged_at <= now and tenant.status != "deleting":
-            # The usual deletion of a tenant, which first writes a tenant file (nac.onboarding.tenant_purge).
+            # Delete the tenant in the usual way, which first writes a tenant file (nac.onboarding.tenant_purge).
             tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id, purge_at=now)
 
 
@@ -190,7 +190,7 @@ def convert_trial(session: Session, context: SignUpContext, *, actor: str, tenan
 
 
 def extend_trial(session: Session, *, actor: str, tenant_id: TenantId, days: int) -> Trial:
-    """Extend a trial by `days`, from its end, or from now if it has ended. Requires a session in PlatformScope."""
+    """Extend a trial by `days` from its end, or from now if it has ended. Requires a session in PlatformScope."""
     if not 1 <= days <= MAX_EXTENSION_DAYS:
         raise InvalidInput(
             f"Invalid number of days: {days}.", place="days", remedy=f"Use 1 to {MAX_EXTENSION_DAYS} days."

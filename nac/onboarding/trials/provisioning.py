@@ -1,8 +1,8 @@
 """Creates the tenant of a confirmed sign-up.
 
-Each step first checks whether the step is already completed, so that a retry skips completed steps. All trials belong
-to one MSP of the platform, and the user who signs up administers only the tenant. With an MSP of their own, users could
-create more tenants, and each new tenant takes a port pair of a cell.
+Each step first checks whether it is already complete, so that a retry skips completed steps. All trials belong to one
+MSP of the platform, and the user who signs up administers only the tenant. With an MSP of their own, users could create
+more tenants, and each new tenant takes a port pair of a cell.
 """
 
 from contextlib import suppress

@@ -20,7 +20,7 @@ ORDERS = SortOrders(
         "ends_at": (Trial.ends_at, Trial.tenant_id),
     }
 )
-# Key of the advisory lock that serialises the counting of sign-ups.
+# Key of the advisory lock under which Admit counts sign-ups.
 _LOCK = 7_301_441
 
 
@@ -49,7 +49,7 @@ def lock_sign_up(session: Session, sign_up_id: UUID) -> SignUp | None:
 
 
 def take_unfinished(session: Session, *, now: datetime, lease: timedelta, most: int) -> list[UUID]:
-    """Lease to the caller the confirmed sign-ups that have no tenant yet. Returns the ids of the leased sign-ups."""
+    """Reserve for the caller, for the time `lease`, confirmed sign-ups that have no tenant yet. Returns their ids."""
     rows = session.scalars(
         select(SignUp)
         .where(SignUp.state == "provisioning", SignUp.due_at <= now)
@@ -104,8 +104,7 @@ def count_authentications(session: Session, tenant_id: TenantId, since: datetime
 
 
 def delete_sign_ups(session: Session, *, before: datetime) -> int:
-    """Delete sign-ups from before `before`, except sign-ups whose tenant is being created. Returns the number of
-    deleted sign-ups."""
+    """Delete sign-ups older than `before`, unless their tenant is being created. Returns the number of deleted rows."""
     result = session.execute(delete(SignUp).where(SignUp.created_at < before, SignUp.state != "provisioning"))
     assert isinstance(result, CursorResult)
     return result.rowcount

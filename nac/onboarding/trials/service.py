@@ -4,9 +4,8 @@ Requires a session in PlatformScope. Responses do not reveal whether an address 
 password after they open the link. If people chose the password before, an attacker could sign up with another person's
 address and a password. The owner of the address would then confirm an account whose password the attacker knows.
 
-Domains of public mail providers.
-
-The limit of sign-ups per mail domain does not apply to these domains, because their users are unrelated.
+PUBLIC_DOMAINS are the domains of public mail providers. The limit of sign-ups per mail domain does not apply to these
+domains, because their users are unrelated.
 """
 
 import hashlib
@@ -96,13 +95,12 @@ PUBLIC_DOMAINS = frozenset(
 
 ACTOR = "system:trials"
 LINK_LIFETIME = timedelta(hours=24)
-# Maximum links that Admit mails to an address per day.
+# Maximum number of links that Admit mails to an address per day.
 MAX_LINKS = 3
 # Retention of sign-ups. The retention is short, because sign-ups contain addresses of people who may never confirm.
 SIGN_UP_RETENTION = timedelta(days=30)
 _DAY = timedelta(days=1)
-# The limits for requests are higher than the limits for confirmations by this factor, because a request only costs a
-# mail.
+# Factor by which the limits for requests exceed the limits for confirmations. A request costs only a mail.
 _SIGN_UPS_PER_CONFIRMED = 10
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _SLUG_WORD = re.compile(r"[a-z0-9]+")
@@ -203,7 +201,7 @@ def require_open_sign_up(session: Session, context: SignUpContext, *, token: str
 
 
 def confirm_sign_up(session: Session, context: SignUpContext, *, token: str, password: str, name: str = "") -> SignUp:
-    """Use the link and set the password.
+    """Confirm the sign-up of a link, and set the password.
 
     After the confirmation, `nac.onboarding.trials.provisioning` creates the tenant. Raises LinkRefused and
     InvalidInput. Raises NoTrialLeft if no trial is available; the link remains valid.
@@ -251,7 +249,6 @@ def list_trials(
 
 
 def slugs_by_tenant(session: Session, rows: Sequence[Trial]) -> dict[TenantId, str]:
-    """Return the slugs of the trials' tenants, by tenant id."""
     return repository.slugs_by_tenant(session, [row.tenant_id for row in rows])
 
 
@@ -289,14 +286,14 @@ def _require_room_to_confirm(session: Session, terms: TrialSettings, domain: str
 
 
 def _is_organisation_domain(domain: str) -> bool:
-    """Whether the mail domain belongs to an organisation. Returns False for domains of public mail providers."""
+    """Return whether the mail domain belongs to an organisation, and not to a public mail provider."""
     return domain not in PUBLIC_DOMAINS
 
 
 def _require_organisation(text: str) -> str:
     """Return the checked name of an organisation. Raises InvalidInput.
 
-    A mail shows the name to an unverified address, so the name must not contain a message or link.
+    Admit mails the name to an unverified address, so the name must not contain a message or link.
     """
     name = require_name(text, place="organisation")
     if not is_mailable_name(name):
