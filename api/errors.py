@@ -59,9 +59,8 @@ def render_error(exc: AdmitError) -> JSONResponse:
 def redact_error(request: Request, exc: AdmitError) -> AdmitError:
     """Return the error without details that the caller may not see.
 
-    Callers without authentication see only the title of an internal error.
-
-    The details of an internal error go to the log, because the details name databases, files and key stores.
+    Callers without authentication get only the title of an internal error. The log gets the details, which can contain
+    the names of databases, files and key stores.
     """
     if exc.status < HTTPStatus.INTERNAL_SERVER_ERROR:
         return exc
@@ -75,7 +74,7 @@ def redact_error(request: Request, exc: AdmitError) -> AdmitError:
     return plain
 
 
-# Handlers are `async` because they do no I/O: others need a thread, even to report that no thread is free.
+# Handlers are `async` and do no I/O. A handler without `async` needs a thread, even to report that no thread is free.
 async def _handle_admit_error(request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, AdmitError)
     return render_error(redact_error(request, exc))

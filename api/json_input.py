@@ -35,7 +35,7 @@ MAX_PUBLIC_BODY_BYTES: Final = 16 * 1024
 _MAX_BYTES_KEY = "x-most-bytes"
 _MAX_DRAINED_BYTES = 24 * 1024 * 1024
 _DRAIN_TIMEOUT_SECONDS = 5.0
-# Limits on bodies in memory: without them, many large and slow bodies would fill it.
+# Limits on bodies in memory. Without these limits, many large and slow bodies would fill the memory.
 _MAX_SOURCE_BYTES: Final = 64 * 1024 * 1024
 _MAX_TOTAL_BYTES: Final = 256 * 1024 * 1024
 _MAX_DEPTH = 64
@@ -48,12 +48,12 @@ _CHECKER_THREADS = 2
 _MAX_NUMBER_CHARACTERS = 20
 # Each parsed value takes about a hundred bytes, even a short one.
 _MAX_VALUES = 500_000
-# Maximum number of names in an object. Real objects have less than a tenth, and each unknown name is a separate
-# error.
+# Maximum number of names in an object. Real objects have less than a tenth of this number. Each unknown name is a
+# separate error.
 _MAX_NAMES = 10_000
 _MAX_DECIMAL_CHARACTERS = 40
 _BODY_METHODS = {"POST", "PUT", "PATCH", "DELETE"}
-# Some clients send one of these instead of no body.
+# Some clients send one of these texts instead of no body.
 _EMPTY_BODIES = {b"", b"{}", b"null"}
 _INVALID_TEXT = re.compile("[\0\ud800-\udfff]")
 _NON_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))

@@ -18,7 +18,7 @@ class DescribedRoute(NamedTuple):
     path: str
     operation_id: str
     asks: RouteRequirement | None
-    # Names in the code of the route's function. They show which responses have an ETag.
+    # Names in the code of the route's function, which show whether the response has an ETag.
     uses: frozenset[str]
 
 

@@ -65,7 +65,7 @@ class TlsContextUpdater:
         look_after: Callable[[], None],
         interval_seconds: float = 1,
     ) -> None:
-        """`look_after` is called before each check of the files."""
+        """The updater calls `look_after` before each check of the files."""
         self._context = context
         self._files = files
         self._loaded = self._stamp()
@@ -91,7 +91,8 @@ class TlsContextUpdater:
             try:
                 self.refresh()
             except (AdmitError, OSError) as exc:
-                # Also if only one of certificate and key is written yet; the next round reads both.
+                # This also happens if only one of certificate and key is written yet. The next check then reads both
+                # files.
                 _log.warning("TLS settings not updated: %s", exc)
             if self._ending.wait(self._interval_seconds):
                 return
@@ -124,7 +125,10 @@ class PeerCertificateProtocol(BoundedHttp):
     """HTTP/1.1 of uvicorn, with the client certificate in the scope in the format of the ASGI TLS extension."""
 
     def __init__(self, *arguments: Any, client: tuple[str, int], place: ConcurrencySlot, **named: Any) -> None:  # noqa: ANN401
-        """`client` is the client's address and port. `place` counts the connection until the connection closes."""
+        """`client` is the client's address and port.
+
+        `place` is the slot that counts the connection until the connection closes.
+        """
         super().__init__(*arguments, **named)
         self._connects = client
         self._place = place
