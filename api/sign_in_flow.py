@@ -127,7 +127,7 @@ class SignInFlow:
         return self.finish(person.email, text)
 
     def create_passkey_challenge(self, challenge: str | None) -> tuple[dict[str, Any], str]:
-        """Return the browser's options for the use of a passkey, and the challenge to send with the passkey's response."""
+        """Return the browser's options for a passkey, and the challenge to send with the passkey's response."""
         nonce = passkeys.make_nonce()
         if challenge is None:
             return passkeys.build_authentication_options(self.party, nonce=nonce), self._asked(PasskeyChallenge(nonce))

@@ -17,7 +17,7 @@ from typing import TypedDict
 from cli.errors import Refused
 from cli.rights import RIGHTS
 
-# Checks what every process needs: imports from the checkout and the environment, and access to var/.
+# Checks the access that every process needs: imports from the checkout and the Python environment, and access to var/.
 _PROBE = "import os, sys, msgspec, nac.kit.settings; sys.exit(not os.access(sys.argv[1], os.R_OK | os.X_OK))"
 
 

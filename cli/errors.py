@@ -66,7 +66,7 @@ def report_errors(*, as_json: bool = False) -> Iterator[None]:
         ended = _InvalidInputExit if isinstance(exc, InvalidInput | NotFound) else click.ClickException
         raise ended(describe_error(exc)) from exc
     except BrokenPipeError:
-        # click ends the command silently.
+        # click ends the command without a message.
         raise
     except OSError as exc:
         # Such as a full disk, or a folder without permission.
@@ -97,6 +97,6 @@ def _error_row(exc: AdmitError) -> dict[str, object]:
     row: dict[str, object] = {"error": exc.code, "place": exc.place, "message": message, "remedy": remedy}
     if not isinstance(exc, SeveralMistakes):
         return {**exc.members, **row}
-    # The error reports only the number of mistakes, because each mistake has its own text.
+    # The text of the error contains only the number of mistakes, because each mistake has a separate text.
     first = exc.detail.partition("\n")[0].rstrip(":.")
     return row | {"message": f"{first}.", "mistakes": [_error_row(each) for each in exc.mistakes]}

@@ -22,9 +22,9 @@ _LIVE = "~admit:live:*"
 class ProcessRights:
     # System user of the process under root; `admit` owns PostgreSQL's data.
     account: str
-    # Database roles by the name of the setting with the URL, without ADMIT_.
+    # Database roles by the setting that contains the database URL (name without ADMIT_).
     databases: Mapping[str, str] = field(default_factory=dict)
-    # Rules of its Redis user (redis.io: ACL SETUSER); "" for none.
+    # ACL rules of the process's Redis user (redis.io: ACL SETUSER); "" for no Redis user.
     redis: str = ""
     has_master_key: bool = False
     # Whether the process starts children of the same user that must not read the master key. The process has the
@@ -42,7 +42,7 @@ class ProcessRights:
 RIGHTS: Final[Mapping[str, ProcessRights]] = {
     "postgres": ProcessRights(account="admit"),
     "redis": ProcessRights(account="admit-redis"),
-    # radiusd and the verifier are its children, under the same user.
+    # radiusd and the verifier are children of the agent, under the same user.
     "agent": ProcessRights(
         account="admit-cell",
         databases={"DATABASE_CELL_URL": "admit_cell"},

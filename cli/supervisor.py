@@ -30,7 +30,7 @@ class Program:
     account: Account | None
     # Lower numbers start earlier and stop later.
     priority: int
-    # Variables of this program only. All programs have further variables.
+    # Environment variables of only this program, in addition to the variables of all programs.
     environment: Mapping[str, str] = field(default_factory=dict)
     # Effective group of the program; "" for the group of its account.
     effective_group: str = ""

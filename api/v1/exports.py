@@ -81,8 +81,7 @@ class Export(ObservedModel):
     ended_at: datetime | None = Field(description="Time when the export ended; null if the export has not ended.")
     rows_gone_at: datetime | None = Field(
         description=(
-            "Time when Admit deleted the exported rows from the log; null before, and for exports without "
-            "`before_deletion`."
+            "Time when Admit deleted the log rows that this export saved before the deletion; null in all other cases."
         )
     )
 

@@ -48,7 +48,7 @@ def make(
         )
     if not (role or permissions):
         raise InvalidInput(
-            "The token needs a permission.",
+            "The new token has no role and no permission.",
             place="--role",
             remedy="Set --role, such as --role auditor, or --permission, such as --permission endpoint.read.",
         )

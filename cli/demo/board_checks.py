@@ -22,7 +22,7 @@ from cli.demo.tools import (
 from nac.kit.mac import display_mac
 from radius.agent.shipping.conversations import ABANDONED_AFTER_MICROSECONDS
 
-# Seconds to wait after the reject delay. Without a response until then, Admit will not respond.
+# Seconds to wait for a response after the reject delay. After this time, the check reports no response.
 _SILENCE_SECONDS = 1
 _PATIENCE_SECONDS = 4
 _REAUTHENTICATIONS = 3

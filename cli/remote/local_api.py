@@ -60,7 +60,7 @@ def _connect_here(token: str) -> ApiClient:
 
 
 def _make_operator_token(layout: Layout, connection: socket.socket) -> str:
-    """Return a token of the operator for one request, if the API of this installation has the connection.
+    """Return a token of the operator for one request, if the server of the connection is the API of this installation.
 
     While the API is stopped, another user of the machine could listen on the port and collect tokens.
     """
