@@ -87,7 +87,6 @@ class Access:
     held: frozenset[Permission]
     scope: Scope
     owner: Owner
-    # The declaration of the route.
     requires: "RequiresPermission"
     # Digest of the request, if a change has an Idempotency-Key; otherwise b"".
     digest: bytes = b""

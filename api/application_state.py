@@ -47,10 +47,7 @@ def get_guess_limiter(request: Request) -> GuessLimiter:
 
 
 def get_owner_shares(request: Request) -> WeakValueDictionary[object, Semaphore]:
-    """Return the semaphores that limit running requests, by owner (tenant, MSP or person).
-
-    An owner has a semaphore while requests of the owner run or wait.
-    """
+    """Return the semaphores that limit running requests, by owner (tenant, MSP or person)."""
     shares: WeakValueDictionary[object, Semaphore] = request.app.state.shares
     return shares
 

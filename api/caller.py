@@ -258,7 +258,6 @@ def limit_api_routes(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
 
 
 def needs_caller(route: APIRoute) -> bool:
-    """Whether the route authenticates its caller."""
     return _depends_on_caller(route.dependant)
 
 

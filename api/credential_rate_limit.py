@@ -77,8 +77,6 @@ class TooManyRequests(AdmitError):
 
 @dataclass(frozen=True, slots=True)
 class BucketKey:
-    """Key of a bucket, and the name of the bucket in headers."""
-
     name: str
     of: RateBuckets
     key: object

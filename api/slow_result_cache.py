@@ -1,6 +1,6 @@
 """Cache of results that took longer than 0.1 s to compute. Each result contains the time at which it was computed.
 
-The cache belongs to this process, like the buckets of api.credential_rate_limit. Fast results are not cached.
+Each process has a separate cache.
 """
 
 import time

@@ -158,8 +158,8 @@ def limit_routes(
 ) -> Iterator[BaseRoute]:
     """Yield the routes, each with a LimitedRoute.
 
-    `async` routes get no limit, because they do no I/O and use no thread. `whose`, `refused` and `most_octets` have the
-    same meaning as in LimitedRoute.
+    `async` routes get no limit, because they do no I/O and use no thread. See LimitedRoute for `whose`, `refused` and
+    `most_octets`.
     """
     for route in routes:
         if isinstance(route, APIRoute) and not iscoroutinefunction(route.endpoint):

@@ -1,9 +1,4 @@
-"""Accounts of the processes.
-
-If root runs `./admit` and system users can enter the checkout, each process has its own system user (`cli.rights`). If
-they cannot enter the checkout, only PostgreSQL has a system user, because PostgreSQL refuses to run as root. If another
-user runs `./admit`, all processes run under that user's account.
-"""
+"""Accounts of the processes. `cli.layout` describes which processes have their own system user."""
 
 import grp
 import os

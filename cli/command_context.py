@@ -82,7 +82,7 @@ class CommandContext:
 
     def await_exchange(self, slug: str) -> None:
         """Wait until radiusd runs with the new configuration. Prints a note on standard error after the timeout."""
-        # Imported here because it loads the agent's libraries, which few commands need.
+        # Imported here because few commands need the agent's libraries.
         from cli.radiusd_exchange import NotInForceYet, wait_until_in_force
 
         with self.tenant(slug) as (session, tenant_id):

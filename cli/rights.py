@@ -33,7 +33,6 @@ class ProcessRights:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Supplementary groups of the account."""
         sockets = (SOCKETS_GROUP,) if self.databases or self.redis else ()
         keys = (KEYS_GROUP,) if self.has_master_key and not self.gives_up_keys else ()
         return (*sockets, *keys)

@@ -23,7 +23,6 @@ class DescribedRoute(NamedTuple):
 
 
 def collect_routes(app: FastAPI) -> dict[tuple[str, str], DescribedRoute]:
-    """Return the routes by path and method."""
     routes = {}
     for route in iter_route_contexts(app.routes):
         dependant: Dependant | None = getattr(route, "dependant", None)

@@ -64,7 +64,6 @@ class ScepFlow:
 
     @property
     def source(self) -> str:
-        """Return the address of the client."""
         return client_address(self.request)
 
     def authorities(self) -> bytes:

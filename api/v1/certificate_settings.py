@@ -241,5 +241,5 @@ def _parse_place(key: str) -> expiry.ExpiringItem | None:
         raise InvalidInput(
             "Invalid cursor in `after`.",
             place="after",
-            remedy="Repeat the request without `after` to get the first page.",
+            remedy="Repeat the request without `after`.",
         ) from exc

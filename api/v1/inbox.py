@@ -74,7 +74,7 @@ class Classification(Input):
     )
     vendor: _Text = Field("", description="Part of the vendor name of the devices to select.")
     profile: _Text = Field("", description="Device profile of the devices to select, such as printer.")
-    text: _Text = Field("", description="Part of the name or owner (text) of the devices to select.")
+    text: _Text = Field("", description="Part of the name or owner of the devices to select.")
     site: Annotated[str, Field(max_length=63)] = Field(
         "", description="Slug of the site where Admit last saw the devices to select."
     )

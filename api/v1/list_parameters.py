@@ -96,6 +96,4 @@ def build_log_page(paging: SortedPaging, search: LogSearchResult[Row], item: Cal
 
 
 def _build_invalid_place() -> InvalidInput:
-    return InvalidInput(
-        "Invalid cursor in `after`.", place="after", remedy="Repeat the request without `after` to get the first page."
-    )
+    return InvalidInput("Invalid cursor in `after`.", place="after", remedy="Repeat the request without `after`.")

@@ -210,9 +210,7 @@ def _require_host(text: str) -> str:
 
 
 def build_invalid_place() -> InvalidInput:
-    return InvalidInput(
-        "Invalid cursor in `after`.", place="after", remedy="Repeat the request without `after` to get the first page."
-    )
+    return InvalidInput("Invalid cursor in `after`.", place="after", remedy="Repeat the request without `after`.")
 
 
 def format_moment_key(at: datetime, row_id: str) -> str:

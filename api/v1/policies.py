@@ -281,9 +281,7 @@ def save_draft(
     access: Changes,
     policy: PolicySlug,
     text: _DocumentText,
-    comment: Annotated[
-        Comment, Query(description="Comment on the draft, such as a summary of the change and its reason.")
-    ] = "",
+    comment: Annotated[Comment, Query(description="Comment on the draft, such as a summary of the change.")] = "",
 ) -> PolicyVersion:
     """Save a draft of a policy.
 
@@ -320,9 +318,7 @@ def save_draft(
     "/{policy}/publish",
     operation_id="publishPolicy",
     response_model=PolicyVersion | Job,
-    responses={
-        202: {"model": Job, "description": "Job that replays the requests, because the number of requests is large."}
-    },
+    responses={202: {"model": Job, "description": "Job that replays a large number of requests."}},
 )
 def publish_policy(
     access: Publishes, response: Response, policy: PolicySlug, body: PublicationInput

@@ -255,10 +255,7 @@ def simulate_request(access: ReadsLog, body: PolicySimulationInput) -> PolicySim
     responses={
         202: {
             "model": Job,
-            "description": (
-                "Job that replays the requests, because the number of requests is large. The "
-                "result of the job is a replay."
-            ),
+            "description": ("Job that replays a large number of requests. The result of the job is a replay."),
         }
     },
 )

@@ -160,9 +160,7 @@ class PoolUpdate(PoolOptions):
 
 class PoolLease(BaseModel):
     pool: str | None = Field(description="Name of the pool; null if the pool is being deleted.")
-    address: str = Field(
-        description="IP address that is leased, or returned and in quarantine (see `quarantine_seconds` of the pool)."
-    )
+    address: str = Field(description="Leased IP address, or returned IP address in quarantine.")
     mac: str | None = Field(
         description="MAC address of the device that has or had the address; null if the address was released."
     )
@@ -231,7 +229,7 @@ def list_leases(
         str, Query(max_length=100, description="Leased IP address, or the beginning of the address.")
     ] = "",
 ) -> Page[PoolLease]:
-    """List the leased addresses and the returned addresses in quarantine, with the last device of each address."""
+    """List leased addresses and returned addresses in quarantine, with the last device of each address."""
     with access.read() as session:
         names = pools.pool_names_by_id(session, tenant_id=access.tenant_id)
         rows = pools.list_leases(

@@ -39,7 +39,7 @@ _Log = Annotated[LogName, Path(description="Name of the log.")]
 
 
 class RetentionNotice(BaseModel):
-    """Warning about an early deletion of log rows, a deletion after a change, or a deletion that waits for an export."""
+    """Warning about an early deletion of log rows, a deletion after a change, or a deletion delayed by an export."""
 
     log: str = Field(description="Name of the log that the warning is about.")
     kind: str = Field(

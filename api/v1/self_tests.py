@@ -100,7 +100,7 @@ def _parse_place(key: str) -> tuple[datetime, UUID] | None:
         raise InvalidInput(
             "Invalid cursor in `after`.",
             place="after",
-            remedy="Repeat the request without `after` to get the first page.",
+            remedy="Repeat the request without `after`.",
         ) from exc
 
 

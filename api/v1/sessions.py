@@ -176,7 +176,7 @@ def _parse_key(text: str) -> SessionKey | None:
         raise InvalidInput(
             "Invalid cursor in `after`.",
             place="after",
-            remedy="Repeat the request without `after` to get the first page.",
+            remedy="Repeat the request without `after`.",
         )
     return SessionKey(_SESSION_STATES[word], *key)
 

@@ -1,4 +1,4 @@
-"""Commands of `./admit ca` that read or write files of the user. Other commands are in `cli/remote/commands.toml`."""
+"""Commands of `./admit ca` that read or write files of the user."""
 
 import base64
 import io

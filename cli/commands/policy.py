@@ -1,4 +1,4 @@
-"""`./admit policy`: commands that read files or explain results. Other commands are in `cli/remote/commands.toml`."""
+"""`./admit policy`: commands that read files or explain results."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -479,7 +479,6 @@ def attributes(as_json: bool) -> None:
 
 
 def _group_by_operators(all_attributes: "Iterable[PolicyAttribute]") -> dict[Sequence[str], dict[str, None]]:
-    """Return the kinds of attributes in groups with equal operators."""
     from nac.engine.operators import list_operators
 
     kinds: dict[Sequence[str], dict[str, None]] = {}

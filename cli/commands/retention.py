@@ -1,4 +1,4 @@
-"""Commands of `./admit retention` that warn before data is lost. Other commands are in `cli/remote/commands.toml`."""
+"""Commands of `./admit retention` that warn before data is lost."""
 
 import re
 from typing import Any, cast

@@ -1,7 +1,4 @@
-"""Commands of `./admit tenant` that call several operations of the API, and `./admit tenant delete`.
-
-Other commands are in `cli/remote/commands.toml`.
-"""
+"""Commands of `./admit tenant` that call several operations of the API, and `./admit tenant delete`."""
 
 from datetime import timedelta
 from typing import Any

@@ -76,7 +76,6 @@ def command(
 
 
 def _runs(faults: bool, with_long: bool, quick: bool, arguments: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return the pytest runs: name and arguments of each run."""
     if quick:
         return {"quick tests": [*_QUICK, *quick_files(), *arguments]}
     if faults:

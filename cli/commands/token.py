@@ -1,4 +1,4 @@
-"""`./admit token make`. Other commands are in `cli/remote/commands.toml`."""
+"""`./admit token make`."""
 
 from datetime import timedelta
 

@@ -270,7 +270,6 @@ def check_registry_hosts(path: str, text: str) -> list[Finding]:
 
 
 def check_document(path: str, text: str) -> list[Finding]:
-    """Return the findings in one Markdown document."""
     return [Finding(path, line, "plain-english", what) for line, what in lint_text.check_document(text)]
 
 

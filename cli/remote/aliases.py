@@ -88,7 +88,6 @@ class Alias:
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     # Operations by the flag that calls the operation. These operations are also at the end of `operations`.
     calls: Mapping[str, str] = field(default_factory=dict)
-    # Lookups by field.
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
     is_confirmed: bool = False
     # Name of the argument with the file for the body; "" for none.
@@ -117,7 +116,6 @@ def list_nouns() -> list[str]:
 
 
 def read_nouns(text: str) -> dict[str, Noun]:
-    """Return the nouns of the table by name."""
     # Imported here because only the catalog parses the table.
     import tomllib
 

@@ -39,7 +39,6 @@ class Operations(Mapping[str, Operation]):
 
     @classmethod
     def of(cls, document: Document) -> "Operations":
-        """Return the operations of an OpenAPI document."""
         return cls({name: asdict(each) for name, each in read_operations(document).items()})
 
     def __getitem__(self, name: str) -> Operation:
@@ -60,7 +59,7 @@ class Catalog:
         self._nouns: Mapping[str, Any] = content["nouns"]
         # Short command by operationId.
         self.commands: Mapping[str, str] = content["commands"]
-        # Short help of the commands in modules of cli.commands, by name, and by noun and verb.
+        # Short help of the commands in cli.commands, by name, and by noun and verb.
         self.modules: Mapping[str, str] = content["modules"]
         self._module_verbs: Mapping[str, Mapping[str, str]] = content["module_verbs"]
 
@@ -119,7 +118,6 @@ class Catalog:
 
 @cache
 def load_catalog() -> Catalog:
-    """Return the catalog of this checkout."""
     key = _compute_key()
     try:
         content = json.loads(_FILE.read_bytes())

@@ -97,7 +97,7 @@ def await_radiusd(api: ApiClient, tenant: str) -> None:
     Returns immediately if the API belongs to another installation.
     """
     if api.is_local:
-        # Imported here because it loads the database libraries, which few commands need.
+        # Imported here because few commands need the database libraries.
         from cli.command_context import CommandContext
 
         CommandContext().await_exchange(tenant)

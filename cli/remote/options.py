@@ -109,7 +109,6 @@ def make_short_options(value: OperationInput, alias: Alias, *, with_ages: bool, 
 
 
 def make_call_flag(name: str, operation: Operation) -> click.Option:
-    """Return a flag that calls another operation."""
     return click.Option([name, name_variable_of_flag(name)], is_flag=True, help=operation.help.splitlines()[0])
 
 

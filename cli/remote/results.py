@@ -82,7 +82,6 @@ def _is_table(value: object) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    """Whether a value is a list of sentences."""
     return isinstance(value, list) and any(isinstance(each, str) and each.endswith(".") for each in value)
 
 
