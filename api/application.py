@@ -57,8 +57,8 @@ def create_application(
         engine.dispose()
         client.close()
 
-    # No interactive pages: they load scripts from other sites. `api.openapi_document` serves /openapi.json.
-    # No redirect of trailing slashes: it would go to any host that the request names.
+    # No interactive API pages, because they load scripts from other sites. `api.openapi_document` serves /openapi.json.
+    # No redirect of paths with a trailing slash, because the redirect would use the host from the request.
     app = FastAPI(
         title=title,
         lifespan=lifespan,

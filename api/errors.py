@@ -28,7 +28,7 @@ _FRAMEWORK_ERRORS: Mapping[int, tuple[str, str]] = {
     ),
     HTTPStatus.METHOD_NOT_ALLOWED: ("This path does not support the method.", "Use a method in the header Allow."),
 }
-# Formatting this number of mistakes takes milliseconds. More are formatted in a thread, so that other requests do not
+# Formatting this number of mistakes takes milliseconds. A thread formats larger numbers, so that other requests do not
 # wait.
 _MAX_INLINE_MISTAKES = 10
 
@@ -96,7 +96,7 @@ async def _handle_invalid_request(request: Request, exc: Exception) -> JSONRespo
 def _render_mistakes(request: Request, exc: RequestValidationError) -> JSONResponse:
     field = getattr(request.scope.get("route"), "body_field", None)
     expects = None if field is None else field.field_info.annotation
-    # Limited: formatting every error of a large invalid body would take very long.
+    # The number of errors is limited, because formatting every error of a large invalid body would take very long.
     found = list(islice(describe_mistakes(exc.errors(), body=exc.body, expects=expects), MAX_REPORTED + 1))
     return build_problem(
         status=422,

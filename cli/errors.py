@@ -51,7 +51,7 @@ def require_utf8(name: str) -> Iterator[None]:
 
 @contextmanager
 def report_errors(*, as_json: bool = False) -> Iterator[None]:
-    """Convert Admit's errors, and errors of files, to errors of click. Other errors print a traceback."""
+    """Convert errors of Admit and of file access to errors of click. Other errors print a traceback."""
     try:
         yield
     except SettingsError as exc:
@@ -69,7 +69,7 @@ def report_errors(*, as_json: bool = False) -> Iterator[None]:
         # click ends the command without a message.
         raise
     except OSError as exc:
-        # Such as a full disk, or a folder without permission.
+        # For example a full disk, or a folder that the user cannot access.
         name = exc.filename if isinstance(exc.filename, str) else "The output"
         raise click.ClickException(f"{name}: {exc.strerror or exc}.") from exc
 

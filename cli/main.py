@@ -85,5 +85,5 @@ class _Commands(_ListedGroup):
 def admit() -> None:
     """Admit: multi-tenant network access control on FreeRADIUS.
 
-    Exit status: 0 done, or yes; 1 not done, or no; 2 invalid input. See docs/reference/command-line.md.
+    Exit status: 0 for success or "yes", 1 for failure or "no", 2 for invalid input. See docs/reference/command-line.md.
     """

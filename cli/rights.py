@@ -27,7 +27,7 @@ class ProcessRights:
     # ACL rules of the process's Redis user (redis.io: ACL SETUSER); "" for no Redis user.
     redis: str = ""
     has_master_key: bool = False
-    # Whether the process starts children of the same user that must not read the master key. The process has the
+    # Whether the process has child processes of the same user that must not read the master key. The process has the
     # group of the key only as effective group id, so that the children can drop it permanently (setresgid(2)).
     gives_up_keys: bool = False
 

@@ -22,7 +22,7 @@ from nac.kit.settings import Settings, SettingsError, load_settings
 
 _PATIENCE_SECONDS = 60
 _CRASHING_SECONDS = 15
-# A change of these settings restarts no process, unless it enables trials.
+# If only these settings change, `up` restarts no process, unless the change enables trials.
 _OF_UP = ("ADMIT_DEMO",)
 _REQUIRED = ("DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_CELL_URL", "DATABASE_WORKER_URL", "REDIS_URL")
 

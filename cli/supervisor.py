@@ -36,7 +36,7 @@ class Program:
     effective_group: str = ""
     stop_signal: str = "TERM"
     stop_seconds: int = 20
-    # Whether supervisord starts the program. `up` later starts programs that need the migrated database.
+    # Whether supervisord starts the program. If not, `up` starts the program after the migration of the database.
     starts_with_supervisor: bool = False
 
 

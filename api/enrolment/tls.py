@@ -25,7 +25,7 @@ from nac.kit.db import PlatformScope, make_engine, session_scope
 from nac.kit.errors import AdmitError
 
 _log = logging.getLogger("admit.enrolment")
-# X509_V_FLAG_NO_CHECK_TIME (openssl/x509_vfy.h), which Python has no name for.
+# X509_V_FLAG_NO_CHECK_TIME of OpenSSL (openssl/x509_vfy.h). Python has no name for this flag.
 _NO_CHECK_TIME = 0x200000
 _STATEMENT_SECONDS = 5.0
 _TLS_EXTENSION = "tls"
@@ -44,9 +44,9 @@ def create_tls_context(files: ServerFiles) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(*files)
     context.verify_mode = ssl.CERT_OPTIONAL
-    # For devices that send their certificate without the chain.
+    # Some devices send their certificate without the chain.
     context.verify_flags = ssl.VerifyFlags(ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME)
-    # No resumption: it does not prove that the device still holds the key.
+    # TLS sessions cannot be resumed, because a resumption does not prove that the device still holds the key.
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
     context.set_alpn_protocols(["http/1.1"])

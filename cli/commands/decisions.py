@@ -48,8 +48,8 @@ _Decision = Mapping[str, Any]
 def command(tenant: str, since: datetime | None, limit: int, as_json: bool, **criteria: str | bool | None) -> None:
     """List decisions with reasons, newest first, and advice for rejects.
 
-    A search by NAS, site or permitting rule reads the whole log. With --since, the search reads only the log after that
-    time.
+    A search only by NAS, by site, or by a reason for an admission can read the whole log. With --since, the search
+    reads only the log after that time.
     """
     found = list_items(
         connect(),

@@ -42,7 +42,7 @@ from typing import Any
 from cli.remote.description import hyphenate
 
 TABLE = Path(__file__).with_name("commands.toml")
-# Verb in the table for a noun that is a command, such as `usage`.
+# Verb in the table that makes the noun itself a command, such as `usage`.
 COMMAND = "command"
 _OWNERS = ("Tenant", "Msp", "Platform")
 _KINDS_OF_OPTIONS = "@,#"
