@@ -87,7 +87,6 @@ class Access:
     held: frozenset[Permission]
     scope: Scope
     owner: Owner
-    # The declaration of the route.
     requires: "RequiresPermission"
     # Digest of the request, if a change has an Idempotency-Key; otherwise b"".
     digest: bytes = b""
@@ -127,7 +126,7 @@ class Access:
 
     @contextmanager
     def read(self, *, by_key: bool = False) -> Iterator[Session]:
-        """Open a read-only transaction. `by_key` has the meaning of `by_key` in `session_scope`."""
+        """Open a read-only transaction. See `session_scope` for `by_key`."""
         if self.asked.request.method != "GET":
             require_no_if_match(self.asked.request, "This operation only reads.")
         with session_scope(self.scope, by_key=by_key) as session:
@@ -175,9 +174,9 @@ class Access:
 
 
 def _raise_if_withheld(unsuspended: frozenset[Permission], otherwise: frozenset[Permission], *, is_there: bool) -> None:
-    """Raise MspSuspended if only the suspension of the MSP removes the caller's permissions.
+    """Raise MspSuspended if the caller has no permissions only because the MSP is suspended.
 
-    Raise SignOnNeeded if only the kind of the caller's sign-in removes the permissions.
+    Raise SignOnNeeded if the caller has no permissions only because of the kind of sign-in.
     """
     if is_there and unsuspended:
         raise MspSuspended(remedy=_SUSPENDED_REMEDY)
@@ -192,7 +191,7 @@ class RequiresPermission(RouteDeclaration):
     """
 
     level: ClassVar[PermissionLevel]
-    # Whether the body names the MSP, not the path.
+    # Whether the body contains the MSP. Otherwise the path contains the MSP.
     in_body: ClassVar[bool] = False
 
     __call__: "Callable[..., Awaitable[Access | UnresolvedMspAccess]]"
@@ -231,7 +230,7 @@ class RequiresPermission(RouteDeclaration):
 
 
 class RequiresChangePermission(RequiresPermission):
-    """Requirement of a route that changes something. The route must declare at least one effect."""
+    """Dependency that requires a permission for a route that changes data. The route must declare an effect."""
 
     def __init__(self, permission: Permission, effect: Effect, *more: Effect, **takes: Collection[Permission]) -> None:
         super().__init__(permission, effect, *more, **takes)
@@ -270,7 +269,10 @@ class ChangesMsp(RequiresChangePermission):
 
 
 class OperatesMsp(ChangesMsp):
-    """Change an MSP as the platform, with a permission that only the platform grants."""
+    """Dependency of routes with which platform operators change an MSP.
+
+    Only a grant on the platform has this permission.
+    """
 
     def on_msp(self, asked: Caller) -> Access:
         return replace(super().on_msp(asked), scope=PlatformScope(), owner=Owner())
@@ -286,7 +288,9 @@ class UnresolvedMspAccess:
     wait: bool
 
     def on_msp(self, key: str | None) -> Access:
-        """Return the access to the MSP `key`. If `key` is None, use the only MSP on which the caller has grants.
+        """Return the access to the MSP with the slug or id `key`.
+
+        If `key` is None, use the only MSP of the caller's grants.
 
         Raises MspNotFound, InvalidInput and PermissionMissing.
         """
@@ -302,7 +306,7 @@ class UnresolvedMspAccess:
     def _needs_second_factor(self, session: Session, msp: MspRef | None) -> bool:
         """Whether this MSP requires a second factor.
 
-        The dependency that checks the path cannot find the MSP, because only the body names the MSP.
+        The check of the path does not cover this MSP, because only the body contains the MSP.
         """
         signed_in = self.asked.signed_in
         if signed_in is None or signed_in.has_two_factors:
@@ -311,7 +315,7 @@ class UnresolvedMspAccess:
 
 
 class ChangesNamedMsp(RequiresChangePermission):
-    """Change an MSP that the body names as `msp`."""
+    """Dependency of routes that change the MSP in the field `msp` of the body."""
 
     level = PermissionLevel.MSP
     in_body = True

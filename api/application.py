@@ -31,7 +31,7 @@ def create_application(
 ) -> FastAPI:
     """Create an application. `name` is its application_name in PostgreSQL.
 
-    `for_strangers` hides details of internal errors from callers.
+    With `for_strangers`, responses do not contain details of internal errors.
     """
     # PostgreSQL cancels a slow statement before the request times out, so that the connection stays usable.
     statement_seconds = settings.api_database_wait_seconds + 1
@@ -40,7 +40,7 @@ def create_application(
         application_name=name,
         settings=(f"statement_timeout={statement_seconds * 1000:.0f}ms", *database_settings),
         wait_seconds=settings.api_database_wait_seconds,
-        # Opening a connection takes as long as ten lookups.
+        # Opening a connection takes as long as ten short queries.
         keeps_all=True,
     )
     client = health.connect_redis(settings.redis_url)
@@ -57,8 +57,8 @@ def create_application(
         engine.dispose()
         client.close()
 
-    # No interactive pages: they load scripts from other sites. `api.openapi_document` serves /openapi.json.
-    # No redirect of trailing slashes: it would go to any host that the request names.
+    # No interactive API pages, because they load scripts from other sites. `api.openapi_document` serves /openapi.json.
+    # No redirect of paths with a trailing slash, because the redirect would use the host from the request.
     app = FastAPI(
         title=title,
         lifespan=lifespan,
@@ -96,7 +96,7 @@ def create_application(
 def add_device_routes(app: FastAPI, *routers: APIRouter, most_octets: int) -> None:
     """Add the routes for devices.
 
-    Admit reads a body of up to `most_octets` bytes before the request counts as running.
+    Admit reads a body of up to `most_octets` bytes before the request counts toward the limit on running requests.
     """
     for router in routers:
         add_routes(app, limit_routes(router.routes, whose=_DEVICE_LIMIT_NAME, most_octets=most_octets))

@@ -14,8 +14,8 @@ from nac.kit.db import MAX_CONNECTIONS
 from nac.kit.settings import Settings
 from nac.sessions.usage import UsageRow
 
-# Threads of anyio, which FastAPI uses: some can wait until a change is live, and the others are as many as database
-# connections.
+# Number of anyio threads for FastAPI: one for each database connection, and more for requests that wait until a change
+# is live.
 MAX_THREADS: Final = 40
 # Maximum number of running requests for link pages in applications that also serve devices.
 MAX_LINK_REQUESTS: Final = MAX_CONNECTIONS // 2
@@ -47,7 +47,7 @@ def get_guess_limiter(request: Request) -> GuessLimiter:
 
 
 def get_owner_shares(request: Request) -> WeakValueDictionary[object, Semaphore]:
-    """Return the semaphore of each owner. An owner has a semaphore while requests of the owner run or wait."""
+    """Return the semaphores that limit running requests, by owner (tenant, MSP or person)."""
     shares: WeakValueDictionary[object, Semaphore] = request.app.state.shares
     return shares
 
@@ -55,7 +55,7 @@ def get_owner_shares(request: Request) -> WeakValueDictionary[object, Semaphore]
 def prepare_request_limit(app: FastAPI, places: int, *, whose: str = "") -> None:
     """Limit the number of running requests of a group of routes (api.thread_limits.LimitedRoute).
 
-    `whose` is the name of the group, and `places` is the limit.
+    `whose` is the name of the group of routes. `places` is the maximum number of running requests.
     """
     rooms = app.state.rooms
 
@@ -84,6 +84,6 @@ def get_wait_seconds(request: Request) -> float:
 
 
 def get_request_limit(request: Request, whose: str) -> Semaphore | None:
-    """Return the semaphore of the group `whose`; None (no limit) if the application is not started."""
+    """Return the semaphore of the group of routes `whose`; None (no limit) if the application is not started."""
     rooms: dict[str, Semaphore] = request.app.state.rooms
     return rooms.get(whose)

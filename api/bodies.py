@@ -45,7 +45,7 @@ class BodyMemoryLimit:
 
     @contextmanager
     def holding(self, address: str, size: int) -> Iterator[None]:
-        """Count `size` bytes for the source of `address` while the block runs. Raises TooMuchAtOnce."""
+        """Count `size` bytes for the client network of `address` while the block runs. Raises TooMuchAtOnce."""
         source = get_source(address)
         if self._by_source[source] + size > self._of_source or self._by_source.total() + size > self._in_all:
             raise TooMuchAtOnce(

@@ -27,8 +27,8 @@ _TEMPORARY_STATUSES: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus
 def wants_page(scope: Scope, pages: RouteIndex) -> bool:
     """Whether the browser gets errors as pages.
 
-    Errors of the paths in `pages` are always pages. Errors of other paths outside the API are pages if Accept names
-    text/html.
+    Errors on the paths in `pages` are always pages. Errors on other paths outside the API are pages if the Accept
+    header contains text/html.
     """
     path: str = scope["path"]
     if pages.routes_of(path):
@@ -38,7 +38,10 @@ def wants_page(scope: Scope, pages: RouteIndex) -> bool:
 
 
 def _accepts_html(accept: bytes) -> bool:
-    """Whether Accept names text/html with a weight above 0, in any case (RFC 9110 12.5.1)."""
+    """Whether the Accept header contains text/html with a weight above 0 (RFC 9110 12.5.1).
+
+    Ignores upper and lower case.
+    """
     for each in accept.lower().split(b","):
         kind, *parameters = (part.strip() for part in each.split(b";"))
         if kind == b"text/html":
@@ -100,7 +103,7 @@ def _is_problem(start: Message) -> bool:
 
 def _build_links(scope: Scope, home: tuple[PageLink, ...]) -> tuple[PageLink, ...]:
     """Build the links of an error page, with a link to try again if the request was a GET."""
-    # Browsers read what follows two slashes as a host.
+    # Browsers interpret the text after two slashes as a host.
     path, query = f"/{quote(scope['path'].lstrip('/'))}", scope["query_string"].decode("latin-1")
     again = PageLink(f"{path}?{query}" if query else path, "Try again")
     return (again, *home) if scope["method"] == "GET" and path != HOME_LINK.to else home

@@ -86,7 +86,10 @@ class Caller:
 
     @property
     def grants_scope(self) -> Scope:
-        """Scope of a transaction that can read the tenants and MSPs of the caller's grants. A token has one owner."""
+        """Scope of a transaction that can read the tenants and MSPs of the caller's grants.
+
+        For a token, the scope of its only owner.
+        """
         if self.signed_in is not None:
             return PersonScope(self.signed_in.person_id)
         owner = self.principal.grants[0].owner
@@ -95,7 +98,7 @@ class Caller:
         return PlatformScope() if owner.msp_id is None else MspScope(owner.msp_id)
 
     def with_withheld_grants(self) -> Principal:
-        """Return the principal with only the grants that this kind of sign-in excludes."""
+        """Return the principal with only the grants that the caller cannot use because of the kind of sign-in."""
         return replace(self.principal, grants=self.principal.withheld)
 
     @contextmanager
@@ -168,7 +171,7 @@ def _authenticate_operator(request: Request, response: Response, text: str) -> C
     try:
         key = operator_tokens.read_key(operator_tokens.get_key_file(get_settings(request).var_dir))
     except (OSError, ValueError):
-        # An installation without ./admit has no key.
+        # An installation without ./admit has no operator key.
         raise api_tokens.TokenRefused("unknown") from None
     if token is None or not token.is_valid(key):
         raise api_tokens.TokenRefused("wrong-secret")
@@ -220,8 +223,8 @@ def require_caller(
 async def authenticate_before_body(scope: Asgi) -> None:
     """Check the credential before the body is read, unless the credential was valid recently.
 
-    The route checks the credential again. Reading a large body costs more than rejecting the caller. Raises
-    ConnectionsInUse, and the errors of `authenticate_caller`.
+    The route checks the credential again. Without this first check, Admit would read large bodies of unknown callers.
+    Raises ConnectionsInUse, and the errors of `authenticate_caller`.
     """
     require_credential(scope)
     if has_known_credential(scope):
@@ -255,7 +258,6 @@ def limit_api_routes(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
 
 
 def needs_caller(route: APIRoute) -> bool:
-    """Whether the route authenticates its caller."""
     return _depends_on_caller(route.dependant)
 
 

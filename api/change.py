@@ -41,7 +41,8 @@ _UNCOMPARED_REASONS = {
     201: "`If-Match` is not supported on create.",
     202: "`If-Match` is not supported when starting a job.",
 }
-# Stored with the headers of a response, but never sent. Names the tenant, so that a replay can report `Admit-Live`.
+# Key of the tenant's id in the stored headers of a response. A replay uses the id to compute `Admit-Live`. Admit never
+# sends this key to clients.
 _TENANT_KEY = "tenant"
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -121,7 +122,7 @@ class Change:
     compared: bool = False
     # The Idempotency-Key, if the request has one.
     named: KeyedRequest | None = None
-    # Id that an earlier attempt committed before its process died.
+    # Id of the created resource, if an earlier attempt committed the id before the API process died.
     made_id: UUID | None = None
 
     @property
@@ -163,8 +164,8 @@ class Change:
     def located(self, *names: object, at: str = "", **query: str) -> None:
         """Set `Location` to the path of the created resource.
 
-        Without `at`, the path of the resource is below the path of the request. A relative `at` is below the path of
-        the tenant or MSP, and the resource is below `at`.
+        Without `at`, the path of the resource is the path of the request, followed by `names`. A relative `at` is below
+        the path of the tenant or MSP, and `names` follow `at`.
 
         An `at` with a leading slash is an absolute path. Empty values of `query` are omitted.
         """
@@ -179,17 +180,17 @@ class Change:
 
 
 class ObservedModel(BaseModel):
-    """Resource with observed members, which change without a user's action, such as the state of a job."""
+    """Resource with observed fields, which change without a user's action, such as the state of a job."""
 
     def observed_fields(self) -> set[str] | dict[str, Any]:
-        """Return the members that change without a user's action, in the form of pydantic's `exclude`."""
+        """Return the names of the fields that change without a user's action, for pydantic's argument `exclude`."""
         raise NotImplementedError
 
 
 def compute_etag(model: BaseModel) -> str:
     """ETag of a resource.
 
-    Members that change without a user's action affect only the part after the dash, which `If-Match` ignores.
+    Fields that change without a user's action affect only the part after the dash, which `If-Match` ignores.
     """
     if not isinstance(model, ObservedModel):
         return f'"{_hash_text(model.model_dump_json())}"'
@@ -199,9 +200,9 @@ def compute_etag(model: BaseModel) -> str:
 
 
 def require_modified(request: Request, tag: str) -> None:
-    """Raise NotModified if `If-None-Match` has the current tag.
+    """Raise NotModified if `If-None-Match` contains the current ETag.
 
-    The comparison is weak because caches and compressing proxies weaken tags.
+    The comparison ignores `W/`, because caches and compressing proxies change ETags to weak ETags.
     """
     tags = _read_etags(request, "if-none-match") if request.method == "GET" else None
     if tags is not None and ("*" in tags or tag in [each.removeprefix("W/") for each in tags]):
@@ -221,7 +222,7 @@ def _read_etags(request: Request, header: str) -> list[str] | None:
 
 
 def _extract_state(tag: str) -> str | None:
-    """Part of a strong ETag before the dash; None for other tags."""
+    """Part before the dash of a strong ETag; None for a weak or malformed tag."""
     found = _ETAG.fullmatch(tag)
     return found[1] if found else None
 

@@ -39,7 +39,7 @@ class ConcurrencyLimit:
     def __init__(
         self, most: int, *, what: str, most_in_all: int = 0, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`what` is "connections" or "requests", for the log."""
+        """Log messages contain `what`, which is "connections" or "requests"."""
         self._most = most
         self._most_in_all = most_in_all
         self._what = what

@@ -16,8 +16,8 @@ from api.errors import build_problem
 from nac.kit.request_sources import NetworkSet
 
 HEAD_TIMEOUT_SECONDS = 10.0
-# Maximum size of headers, body and trailers together. Routes without authentication accept bodies of at most half
-# this size.
+# Maximum size of a request: headers, body and trailers together. Routes without authentication accept bodies of at most
+# half this size.
 MAX_REQUEST_BYTES = 128 * 1024
 _CHUNK_BYTES = 64 * 1024
 _CLOSING_HEADERS = {"Connection": "close", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -26,7 +26,7 @@ _CLOSING_HEADERS = {"Connection": "close", "Cache-Control": "no-store", "X-Conte
 class BoundedHttp(HttpToolsProtocol):
     """Rejects requests over a limit and closes the connection."""
 
-    # Limit of connections; None if the listener counts them.
+    # Limit on connections; None if the listener counts the connections.
     _places: ClassVar[ConcurrencyLimit | None] = None
     _proxies: ClassVar[NetworkSet] = NetworkSet("")
     _max_request_bytes: ClassVar[int] = MAX_REQUEST_BYTES

@@ -17,7 +17,7 @@ DEVICE_COOKIE: Final = "admit-device"
 SIGN_ON_COOKIE: Final = "admit-sign-on"
 CSRF_HEADER: Final = "Admit-CSRF"
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-# `none` is an action of the user, such as a typed address.
+# `none` means that the user opened the page, for example by typing the address.
 _SAME_SITES = frozenset({"same-origin", "none"})
 
 

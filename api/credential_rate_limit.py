@@ -37,7 +37,7 @@ class RateBuckets:
         self.per_minute = per_minute
         self._rate = per_minute / _MINUTE_SECONDS
         self._clock = clock
-        # By key: number of remaining tokens, and the time of this number.
+        # By key: number of remaining tokens, and the time at which this number was computed.
         self._buckets: OrderedDict[object, tuple[float, float]] = OrderedDict()
         # Several threads check credentials at the same time.
         self._lock = Lock()
@@ -61,7 +61,7 @@ class RateBuckets:
         return math.ceil(-left / self._rate) if left < 0 else 0
 
     def refill(self, left: float) -> int:
-        """Seconds until the bucket is full."""
+        """Seconds until the bucket is full again."""
         return math.ceil((self.per_minute - max(0.0, left)) / self._rate)
 
 
@@ -77,8 +77,6 @@ class TooManyRequests(AdmitError):
 
 @dataclass(frozen=True, slots=True)
 class BucketKey:
-    """Key of a bucket, and the name of the bucket in headers."""
-
     name: str
     of: RateBuckets
     key: object
@@ -98,9 +96,9 @@ class RequestCredential:
 
     def __init__(self, credential: int | None, owners: RateBuckets | None) -> None:
         self.credential = credential
-        # Set when the credential was checked and is valid.
+        # The valid credential, as soon as this request has checked the credential.
         self.good: KnownCredential | None = None
-        # Result of the previous check of this credential. Its buckets count this request.
+        # The valid credential according to an earlier request. The buckets of this credential count the request.
         self.known: KnownCredential | None = None
         self.taken: list[tuple[BucketKey, float]] = []
         self._owners = owners
@@ -244,7 +242,7 @@ def hash_credential(headers: Sequence[tuple[bytes, bytes]]) -> int | None:
     authorization = next((value for name, value in headers if name == b"authorization"), b"")
     scheme, _, shown = authorization.decode("latin-1").partition(" ")
     if scheme.lower() == "bearer" and shown.strip():
-        # One token has one hash, however the client writes the scheme.
+        # Clients can write the scheme in upper or lower case, but a token must always have the same hash.
         return hash(("bearer", shown.strip()))
     cookies = (value for name, value in headers if name == b"cookie")
     parts = (part.strip() for value in cookies for part in value.split(b";"))

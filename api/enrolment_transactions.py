@@ -22,7 +22,7 @@ from nac.kit.ids import TenantId
 from nac.models import EnrolmentSecret
 from nac.models.enrolment import EnrolmentKind
 
-# Wrong links that belong to no tenant count for this id.
+# Admit counts guesses under this id if the link belongs to no tenant.
 _NO_TENANT_ID = TenantId(UUID(int=0))
 
 
@@ -33,7 +33,7 @@ def require_tenant_by_slug(slug: str) -> TenantId:
 
 
 def require_link_tenant(request: Request, token: EnrolmentSecretText | None) -> TenantId:
-    """Return the id of the link's tenant. Raises SecretRefused or TooManyGuesses."""
+    """Return the id of the tenant that created the link. Raises SecretRefused or TooManyGuesses."""
     limiter = get_guess_limiter(request)
     limiter.require(_NO_TENANT_ID, client_address(request))
     if token is not None:

@@ -28,7 +28,7 @@ _FRAMEWORK_ERRORS: Mapping[int, tuple[str, str]] = {
     ),
     HTTPStatus.METHOD_NOT_ALLOWED: ("This path does not support the method.", "Use a method in the header Allow."),
 }
-# Formatting this number of mistakes takes milliseconds. More are formatted in a thread, so that other requests do not
+# Formatting this number of mistakes takes milliseconds. A thread formats larger numbers, so that other requests do not
 # wait.
 _MAX_INLINE_MISTAKES = 10
 
@@ -59,9 +59,8 @@ def render_error(exc: AdmitError) -> JSONResponse:
 def redact_error(request: Request, exc: AdmitError) -> AdmitError:
     """Return the error without details that the caller may not see.
 
-    Callers without authentication see only the title of an internal error.
-
-    The details of an internal error go to the log, because the details name databases, files and key stores.
+    Callers without authentication get only the title of an internal error. The log gets the details, which can contain
+    the names of databases, files and key stores.
     """
     if exc.status < HTTPStatus.INTERNAL_SERVER_ERROR:
         return exc
@@ -75,7 +74,7 @@ def redact_error(request: Request, exc: AdmitError) -> AdmitError:
     return plain
 
 
-# Handlers are `async` because they do no I/O: others need a thread, even to report that no thread is free.
+# Handlers are `async` and do no I/O. A handler without `async` needs a thread, even to report that no thread is free.
 async def _handle_admit_error(request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, AdmitError)
     return render_error(redact_error(request, exc))
@@ -97,7 +96,7 @@ async def _handle_invalid_request(request: Request, exc: Exception) -> JSONRespo
 def _render_mistakes(request: Request, exc: RequestValidationError) -> JSONResponse:
     field = getattr(request.scope.get("route"), "body_field", None)
     expects = None if field is None else field.field_info.annotation
-    # Limited: formatting every error of a large invalid body would take very long.
+    # The number of errors is limited, because formatting every error of a large invalid body would take very long.
     found = list(islice(describe_mistakes(exc.errors(), body=exc.body, expects=expects), MAX_REPORTED + 1))
     return build_problem(
         status=422,

@@ -26,7 +26,7 @@ _PARSER_CONFIG: Final = {"MAX_MEMORY_FILE_SIZE": float("inf")}
 FORM_OPENAPI = accept_body(most_bytes=_MAX_FORM_OCTETS, media_type=_URLENCODED)
 FormBody = Annotated[bytes, Depends(require_bounded_body(_MAX_FORM_OCTETS))]
 
-# Its warnings quote headers of malformed forms, and anyone can cause many of them.
+# python-multipart logs headers of malformed forms as warnings, and anyone can send many malformed forms.
 logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 

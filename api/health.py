@@ -20,7 +20,7 @@ _REDIS_TIMEOUT_SECONDS = 1
 _PROBE_THREADS = 2
 # Load balancers commonly wait for two seconds. A busy process needs time to send the response.
 _MAX_PROBE_SECONDS = 1.5
-# Shorter than the probe, so that its thread becomes free soon.
+# Shorter than the time limit of the probe, so that the probe's thread becomes free soon.
 _DATABASE_TIMEOUT_SECONDS = 1.2
 _DATABASE_REMEDY = "Check that PostgreSQL is running."
 
@@ -85,7 +85,7 @@ def prepare_probes(app: FastAPI, engine: Engine) -> None:
         app.state.probing_threads.shutdown()
         engine.dispose()
 
-    # None selects the threads of the event loop, if a test uses an application that is not started.
+    # None selects the threads of the event loop, for tests in which the application is not started.
     app.state.probing_threads = None
     app.state.probing_engine = engine
     # The running probe, which concurrent callers share.

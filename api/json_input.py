@@ -35,31 +35,31 @@ MAX_PUBLIC_BODY_BYTES: Final = 16 * 1024
 _MAX_BYTES_KEY = "x-most-bytes"
 _MAX_DRAINED_BYTES = 24 * 1024 * 1024
 _DRAIN_TIMEOUT_SECONDS = 5.0
-# Limits on bodies in memory: without them, many large and slow bodies would fill it.
+# Limits on bodies in memory. Without these limits, many large and slow bodies would fill the memory.
 _MAX_SOURCE_BYTES: Final = 64 * 1024 * 1024
 _MAX_TOTAL_BYTES: Final = 256 * 1024 * 1024
 _MAX_DEPTH = 64
 # Checking a body of this size takes about 5 ms. Larger bodies are checked in a thread, so that other requests do not
 # wait.
 _MAX_INLINE_BYTES = 64 * 1024
-# Threads that only check bodies, because all threads of routes may be blocked.
+# Separate threads for checks of bodies, because all threads of routes may be blocked.
 _CHECKER_THREADS = 2
 # Characters of a signed 64-bit number, the longest that PostgreSQL stores.
 _MAX_NUMBER_CHARACTERS = 20
-# Each parsed value takes about a hundred bytes, even a short one.
+# Maximum number of values in a body. Even a short value takes about a hundred bytes after parsing.
 _MAX_VALUES = 500_000
-# Maximum number of names in an object. Real objects have less than a tenth, and each unknown name is a separate
-# error.
+# Maximum number of names in an object. Real objects have less than a tenth of this number. Each unknown name is a
+# separate error.
 _MAX_NAMES = 10_000
 _MAX_DECIMAL_CHARACTERS = 40
 _BODY_METHODS = {"POST", "PUT", "PATCH", "DELETE"}
-# Some clients send one of these instead of no body.
+# Some clients send one of these texts instead of no body.
 _EMPTY_BODIES = {b"", b"{}", b"null"}
 _INVALID_TEXT = re.compile("[\0\ud800-\udfff]")
 _NON_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _OPENING_BRACKETS = b"[{"
 _CHARSET = re.compile(rb'charset\s*=\s*"?([^\s";]*)')
-# JSON is UTF-8; US-ASCII is a subset.
+# JSON uses UTF-8, which includes US-ASCII.
 _CHARSETS = {b"utf-8", b"utf8", b"us-ascii"}
 
 

@@ -163,7 +163,8 @@ def _read_signing_request(form: dict[str, bytes]) -> SigningRequest:
 
 def _build_mobileconfig(session: Session, secret: EnrolmentSecret, issued: IssuedCertificate, password: str) -> bytes:
     network = supplicants.describe_network(session, tenant_id=secret.tenant_id, now=utc_now(), ssid=secret.ssid)
-    # Many releases of iOS and macOS report a wrong password with AES. The profile contains the password anyway.
+    # Many releases of iOS and macOS report a wrong password if the file uses AES. AES would not help, because the
+    # profile also contains the password.
     bundle = certificates.build_pkcs12_file(issued, password=password, legacy=True)
     return apple.build_mobileconfig(
         network, identity=bundle, password=password, name=issued.common_name, connect=bool(secret.ssid)

@@ -24,7 +24,7 @@ from api.thread_limits import limit_routes
 from api.v1.routers import ROUTES, V1
 from nac.kit.settings import Settings, load_settings
 
-# Tenants differ in size: a generic plan, or one made for another tenant, can scan a whole table.
+# Tenants differ in size. A generic query plan, or a query plan for another tenant, can scan a whole table.
 _CUSTOM_PLANS = "plan_cache_mode=force_custom_plan"
 _PAGE_MODULES = (sign_up_pages, new_password_pages, start_pages, factor_pages, tenant_pages)
 PAGE_ROUTES: Final = tuple(

@@ -38,8 +38,6 @@ PAGE_HEADERS: Final[Mapping[str, str]] = {
 
 
 class PageLink(NamedTuple):
-    """A link to another page."""
-
     to: str
     label: str
 

@@ -1,7 +1,7 @@
 """Rejects unknown query parameters, and repeated parameters that take a single value.
 
-Without this check, a misspelt filter would return everything. Parts of the code could use different values of a
-repeated parameter.
+Without this check, a request with a misspelt filter would return all items. If a parameter was repeated, parts of the
+code could use different values.
 """
 
 from collections import Counter

@@ -20,7 +20,7 @@ _DEPRECATION_POLICY_PATH = "/docs/reference/api.md"
 
 
 class RequestIds:
-    """Middleware that creates the ids of requests. Admit ignores ids from clients, so that each id is unique."""
+    """Middleware that creates the id of each request. Admit ignores ids from clients, so that each id is unique."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -127,7 +127,7 @@ class SignInFlow:
         return self.finish(person.email, text)
 
     def create_passkey_challenge(self, challenge: str | None) -> tuple[dict[str, Any], str]:
-        """Return options for the browser's authenticator, and the challenge for the authenticator's response."""
+        """Return the browser's options for a passkey, and the challenge to send with the passkey's response."""
         nonce = passkeys.make_nonce()
         if challenge is None:
             return passkeys.build_authentication_options(self.party, nonce=nonce), self._asked(PasskeyChallenge(nonce))
@@ -318,7 +318,7 @@ class SignInFlow:
     def begin(
         self, session: Session, person: Person, factors: Iterable[str], via: SignOnOrigin | None = None
     ) -> SignInText:
-        """Start a sign-in, which replaces the person's previous sign-in in this browser."""
+        """Create a sign-in, which replaces the person's previous sign-in in this browser."""
         before = SignInText.parse(cookies.read_cookie(self._request, cookies.SESSION_COOKIE))
         if before is not None:
             sign_ins.end_previous(session, person=person, text=before)

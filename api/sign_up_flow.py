@@ -33,7 +33,7 @@ def request_sign_up(request: Request, *, email: str, organisation: str) -> None:
 
 
 def require_organisation(request: Request, token: str) -> str:
-    """Name of the organisation in the sign-up with this token."""
+    """Name of the organisation that the sign-up with this token contains."""
     with session_scope(PlatformScope()) as session:
         return service.require_open_sign_up(session, build_sign_up_context(request), token=token).organisation
 

@@ -1,6 +1,6 @@
-"""Cache of results that took longer than 0.1 s to compute. Each result has the time of the computation.
+"""Cache of results that took longer than 0.1 s to compute. Each result contains the time at which it was computed.
 
-The cache belongs to this process, like the buckets of api.credential_rate_limit. Fast results are not cached.
+Each process has a separate cache.
 """
 
 import time
@@ -60,7 +60,7 @@ class SlowResultCache(Generic[Value]):
                 self._making[key] = mine
         if others is not None:
             made = others.result()
-            # A fast result may be older than this request.
+            # The other caller may have computed a fast result before this request began.
             return self._made(make) if made is None or made.until is None else made
         answer = None
         try:

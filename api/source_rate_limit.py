@@ -11,7 +11,7 @@ from api.concurrency_limit import ConcurrencyLimit
 from api.errors import build_problem
 from nac.kit.request_sources import get_source
 
-# Size of a bucket: the tokens of this many seconds.
+# A full bucket has the tokens for this number of seconds.
 _BURST_SECONDS = 2
 _MAX_SOURCES = 10_000
 # Retry-After if too many requests of the source are running.
@@ -33,7 +33,7 @@ class SourceTokenBuckets:
         self._burst = max(1.0, per_second * _BURST_SECONDS)
         self._most = most
         self._clock = clock
-        # By source: number of remaining tokens, and the time of this number.
+        # By source: number of remaining tokens, and the time at which this number was computed.
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, source: str) -> float:

@@ -23,7 +23,7 @@ def open_listeners(listen_address: str, port: int) -> list[socket.socket]:
             except OSError as exc:
                 _log.error("cannot listen on %s, port %d: %s", address, port, exc)
                 sys.exit(STARTUP_FAILURE)
-            # Worker processes inherit it.
+            # Worker processes inherit the socket.
             listener.set_inheritable(True)
             opened.append(listener)
         undone.pop_all()

@@ -31,7 +31,10 @@ Result = TypeVar("Result")
 
 
 class _OwnerShare:
-    """A running request of an owner. `places` is the semaphore of the owner; None if the owner is unknown."""
+    """A running request that counts in the limit of its owner (tenant, MSP or person).
+
+    `places` is the semaphore of the owner; None if the owner is unknown.
+    """
 
     def __init__(self, places: Semaphore | None) -> None:
         self._places = places
@@ -55,9 +58,9 @@ async def _acquire_share(request: Request) -> _OwnerShare:
 
 
 async def _take_places(request: Request, whose: str = "") -> ExitStack:
-    """Wait until the limit of the owner and the limit of the group `whose` permit one more request.
+    """Wait until one more request is within the limits of its owner (tenant, MSP or person) and of its group of routes.
 
-    Closing the returned stack stops counting the request.
+    `whose` is the name of the group. Closing the returned stack stops counting the request.
 
     Raises ConnectionsInUse.
     """
@@ -75,7 +78,10 @@ async def _take_places(request: Request, whose: str = "") -> ExitStack:
 
 
 async def run_in_thread(work: Callable[[], Result], request: Request) -> Result:
-    """Run `work` in a thread as soon as the limit of the owner permits one more request. Raises ConnectionsInUse."""
+    """Run `work` in a thread as soon as the limit of the request's owner permits one more request.
+
+    Raises ConnectionsInUse.
+    """
     began = get_running_loop().time()
     with await _take_places(request), _limit_waiting_since(began, request):
         return await run_in_threadpool(work)
@@ -152,8 +158,8 @@ def limit_routes(
 ) -> Iterator[BaseRoute]:
     """Yield the routes, each with a LimitedRoute.
 
-    `async` routes get no limit, because they do no I/O and use no thread. `whose`, `refused` and `most_octets` have the
-    same meaning as in LimitedRoute.
+    `async` routes get no limit, because they do no I/O and use no thread. See LimitedRoute for `whose`, `refused` and
+    `most_octets`.
     """
     for route in routes:
         if isinstance(route, APIRoute) and not iscoroutinefunction(route.endpoint):

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from api.query_parameters import suggest_name
 
 _MOMENT_REMEDY, _DAY_REMEDY = "Write the value as 2027-01-31T18:00:00+01:00.", "Write the value as 2027-01-31."
-# Patterns of fields, and what to write instead of a value that does not match.
+# Remedies for values that do not match the pattern of their field, by pattern.
 SLUG_PATTERN: Final = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
 SLUG_OR_NONE_PATTERN: Final = r"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$"
 EMAIL_PATTERN: Final = r"^[^\s@\x00]+@[^\s@\x00]+$"
@@ -57,7 +57,7 @@ _MESSAGES: Final[tuple[tuple[str, str, str], ...]] = (
     ("union_tag_invalid", "Unknown {discriminator}.", "Known values: {expected_tags}."),
     ("json", "The value must be JSON.", ""),
 )
-# Longest name of an unknown field in a place.
+# Maximum length of the name of an unknown field in the place of an error.
 _MAX_NAME_LENGTH = 100
 # Place of errors about the whole body.
 _BODY: Final = "body"

@@ -1,9 +1,4 @@
-"""Accounts of the processes.
-
-If root runs `./admit` and system users can enter the checkout, each process has its own system user (`cli.rights`). If
-they cannot enter the checkout, only PostgreSQL has a system user, because PostgreSQL refuses to run as root. If another
-user runs `./admit`, all processes run under that user's account.
-"""
+"""Accounts of the processes. `cli.layout` describes which processes have their own system user."""
 
 import grp
 import os
@@ -17,7 +12,7 @@ from typing import TypedDict
 from cli.errors import Refused
 from cli.rights import RIGHTS
 
-# Checks what every process needs: imports from the checkout and the environment, and access to var/.
+# Checks the access that every process needs: imports from the checkout and the Python environment, and access to var/.
 _PROBE = "import os, sys, msgspec, nac.kit.settings; sys.exit(not os.access(sys.argv[1], os.R_OK | os.X_OK))"
 
 

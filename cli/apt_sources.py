@@ -8,7 +8,8 @@ from pathlib import Path
 
 from cli.errors import Refused
 
-# One-line options whose deb822 field has another name (sources.list(5), "THE DEB AND DEB-SRC TYPES: OPTIONS").
+# Options of one-line sources that have another name as deb822 field (sources.list(5), "THE DEB AND DEB-SRC TYPES:
+# OPTIONS").
 _PLURALS = {"arch": "Architectures", "lang": "Languages", "target": "Targets"}
 _OWN_FIELDS = {"types", "uris", "suites", "components", "enabled", "x-repolib-name"}
 

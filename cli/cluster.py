@@ -37,7 +37,7 @@ idle_in_transaction_session_timeout = '5min'
 """
 
 
-# Every role needs a password, except the superuser. The superuser is the system user that runs `up`.
+# Every role except the superuser needs a password. Only the system user that runs `up` can log in as superuser.
 _ACCESS = f"""\
 local all {SUPERUSER} peer map=operator
 local all all scram-sha-256

@@ -21,9 +21,9 @@ from nac.kit.secrets import Sealer
 from nac.tenancy.cells import service as cells
 from nac.tenancy.tenants import service as tenants
 
-# A cell uses a change within one second (ARCHITECTURE.md, promise 5). If it takes longer, the cell is down.
+# A cell uses a change within one second (ARCHITECTURE.md, promise 5), unless the cell is down.
 _LIVE_SECONDS = 5
-# The agent tests the new radiusd on other ports, then exchanges it in a quiet moment. This takes up to 10 s.
+# The agent tests the new radiusd on other ports, then replaces the old radiusd in a quiet moment (up to 10 s).
 _EXCHANGE_SECONDS = 30
 
 
@@ -65,7 +65,7 @@ class CommandContext:
     def tenant(self, slug: str, *, is_snapshot: bool = False) -> Iterator[tuple[Session, TenantId]]:
         """Open a database session in the scope of the tenant.
 
-        `is_snapshot` has the meaning that it has in `session_scope`.
+        See `session_scope` for `is_snapshot`.
         """
         with self.platform() as session:
             tenant_id = tenants.require_by_slug(session, slug=slug).id
@@ -82,7 +82,7 @@ class CommandContext:
 
     def await_exchange(self, slug: str) -> None:
         """Wait until radiusd runs with the new configuration. Prints a note on standard error after the timeout."""
-        # Imported here because it loads the agent's libraries, which few commands need.
+        # Imported here because few commands need the agent's libraries.
         from cli.radiusd_exchange import NotInForceYet, wait_until_in_force
 
         with self.tenant(slug) as (session, tenant_id):

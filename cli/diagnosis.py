@@ -88,7 +88,7 @@ def _disk(var: Path) -> Diagnosis:
 
 
 def _shared_memory() -> Iterator[Diagnosis]:
-    """Check the folder /dev/shm, in which the worker has semaphores and the cells have TLS sessions."""
+    """Check the folder /dev/shm, in which the worker stores semaphores and the cells store TLS sessions."""
     folder = Path("/dev/shm")  # noqa: S108 -- not ours to make
     if not folder.is_dir() or folder.stat().st_mode & 0o1777 != 0o1777:
         yield Diagnosis(

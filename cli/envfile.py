@@ -1,4 +1,4 @@
-"""`var/admit.env`: KEY=value lines that `up` writes and every other command reads."""
+"""The file `var/admit.env` with lines KEY=value. `up` writes the file, and every other command reads the file."""
 
 import os
 import re

@@ -19,7 +19,8 @@ _DEFAULTS = {
     "ADMIT_CELL_FIRST_PORT": "18120",
     "ADMIT_API_PORT": "8460",
     "ADMIT_DEMO": "yes",
-    # Written to admit.env so that operators find the setting (docs/reference/outbound-connections.md).
+    # `up` writes this setting to admit.env, so that operators find the setting
+    # (docs/reference/outbound-connections.md).
     "ADMIT_OUTBOUND_NETWORKS": "",
 }
 

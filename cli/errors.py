@@ -51,7 +51,7 @@ def require_utf8(name: str) -> Iterator[None]:
 
 @contextmanager
 def report_errors(*, as_json: bool = False) -> Iterator[None]:
-    """Convert Admit's errors, and errors of files, to errors of click. Other errors print a traceback."""
+    """Convert errors of Admit and of file access to errors of click. Other errors print a traceback."""
     try:
         yield
     except SettingsError as exc:
@@ -66,10 +66,10 @@ def report_errors(*, as_json: bool = False) -> Iterator[None]:
         ended = _InvalidInputExit if isinstance(exc, InvalidInput | NotFound) else click.ClickException
         raise ended(describe_error(exc)) from exc
     except BrokenPipeError:
-        # click ends the command silently.
+        # click ends the command without a message.
         raise
     except OSError as exc:
-        # Such as a full disk, or a folder without permission.
+        # For example a full disk, or a folder that the user cannot access.
         name = exc.filename if isinstance(exc.filename, str) else "The output"
         raise click.ClickException(f"{name}: {exc.strerror or exc}.") from exc
 
@@ -97,6 +97,6 @@ def _error_row(exc: AdmitError) -> dict[str, object]:
     row: dict[str, object] = {"error": exc.code, "place": exc.place, "message": message, "remedy": remedy}
     if not isinstance(exc, SeveralMistakes):
         return {**exc.members, **row}
-    # The error reports only the number of mistakes, because each mistake has its own text.
+    # The text of the error contains only the number of mistakes, because each mistake has a separate text.
     first = exc.detail.partition("\n")[0].rstrip(":.")
     return row | {"message": f"{first}.", "mistakes": [_error_row(each) for each in exc.mistakes]}

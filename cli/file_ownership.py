@@ -18,7 +18,7 @@ from radius.agent.paths import CellPaths
 
 # Earlier versions stored these files in the folder of the master key, where the enrolment process could write.
 _ENROLMENT_FILES = ("enrolment-ca.key", "enrolment-ca.pem", "enrolment.key", "enrolment.pem")
-# Files of deleted tenants, and the keys that encrypt them. They are not for download.
+# Files of deleted tenants, and the keys that encrypt these files. Nobody can download them.
 _KEPT_FROM_GROUP = ("tenants",)
 
 
@@ -31,7 +31,7 @@ def set_up_folders(layout: Layout, settings: Settings) -> None:
         chown_tree(layout.log, ROOT)
     make_folder(layout.var / "cells", owner=None, mode=_mode(layout, 0o711))
     make_folder(layout.var / "supervisor", owner=None, mode=0o700)
-    # Earlier versions stored the schedule there. Celery's beat creates a new one.
+    # Earlier versions stored the schedule of jobs there. Celery's beat creates a new schedule.
     for schedule in (layout.var / "supervisor").glob("beat-schedule*"):
         schedule.unlink()
     _assign_folder(settings.cell_dir, layout.account("agent"))
@@ -47,7 +47,7 @@ def set_up_folders(layout: Layout, settings: Settings) -> None:
 
 
 def give_master_key(layout: Layout) -> None:
-    """Allow the group of the permitted processes to read the master key."""
+    """Allow the group of the processes that need the master key to read the master key."""
     if layout.is_separated:
         os.chown(layout.master_key, 0, require_group(KEYS_GROUP), follow_symlinks=False)
         layout.master_key.chmod(0o640)
@@ -70,7 +70,8 @@ def ensure_operator_key(layout: Layout) -> None:
 def _mode(layout: Layout, separated: int) -> int:
     """Return the mode of a folder.
 
-    The mode is `separated` if each process has its own user, otherwise 0o700, because no other user needs access.
+    The mode is the parameter `separated` if each process has its own user. Otherwise the mode is 0o700, because no
+    other user needs access.
     """
     return separated if layout.is_separated else 0o700
 

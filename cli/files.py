@@ -25,7 +25,7 @@ def read_password_file(path: Path) -> str:
         password = path.read_text(encoding="utf-8").partition("\n")[0].removesuffix("\r")
     except (OSError, UnicodeDecodeError) as exc:
         raise Refused("Cannot read the password file.", place=str(path)) from exc
-    # `pki.bundles` checks this too, but only after the certificate is issued.
+    # `pki.bundles` also checks the length, but only after Admit has issued the certificate.
     if len(password) < 8:
         raise Refused("The password is shorter than 8 characters.", place=str(path))
     return password
@@ -33,7 +33,7 @@ def read_password_file(path: Path) -> str:
 
 @contextmanager
 def create_file(path: Path, *, mode: int) -> Iterator[BinaryIO]:
-    """Create a file, which is on disk after the block. If the block or a write fails, deletes the file.
+    """Create a file, which is safely on disk after the block. If the block or a write fails, deletes the file.
 
     Raises Refused if the file exists, or cannot be created or written.
     """
@@ -55,7 +55,7 @@ def create_file(path: Path, *, mode: int) -> Iterator[BinaryIO]:
 
 
 def make_folder(path: Path, *, owner: Account | None, mode: int) -> None:
-    """Create the folder `path` if missing, and set its owner (None: the caller) and mode. Rejects a link."""
+    """Create the folder `path` if missing, and set its owner (None: the caller) and mode. Rejects a symbolic link."""
     path.mkdir(mode=mode & 0o777, parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:

@@ -22,7 +22,7 @@ from nac.kit.settings import Settings
 from nac.kit.settings_values import bound_addresses, local_address
 from worker.constants import ALARMS_KEY, HEARTBEAT_INTERVAL_SECONDS, HEARTBEAT_KEY
 
-# Maximum age of a report. The agent writes its status every second.
+# Maximum age of the worker's and the agent's last report, in seconds. The agent writes its status every second.
 _HEARTBEAT_SECONDS = 4 * HEARTBEAT_INTERVAL_SECONDS
 _STATUS_SECONDS = 10
 _REPLY_BYTES = 1 << 16
@@ -51,10 +51,7 @@ def find_problem(name: str, layout: Layout, settings: Settings, *, started_at: f
 
 
 def read_platform_alarms(settings: Settings) -> list[dict[str, str]]:
-    """Return the alarms that the worker last reported; empty if Redis does not respond.
-
-    A separate check covers Redis.
-    """
+    """Return the alarms that the worker last reported; empty if Redis does not respond, which another check reports."""
     try:
         alarms = json.loads(_ask_redis(settings, f"GET {ALARMS_KEY}"))
     except (OSError, ValueError):

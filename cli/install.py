@@ -97,7 +97,7 @@ def _install(
         _apt(["install", "--yes", "--no-install-recommends", *names], log)
     units = [package.unit for package in missing if package.unit]
     if units and shutil.which("systemctl"):
-        # Otherwise the services would start at the next boot.
+        # Disable the services. Otherwise the services would start at the next boot.
         _as_root(["systemctl", "disable", *units], log)
 
 

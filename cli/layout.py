@@ -39,7 +39,7 @@ _OTHER_FOLDER = "For another folder: ADMIT_VAR_DIR=FOLDER ./admit up"
 @dataclass(frozen=True, slots=True)
 class Layout:
     var: Path
-    # Folder of sockets and pid files. Its path is short enough for the address of a unix socket.
+    # Folder of sockets and pid files, with a path that is short enough for the address of a unix socket.
     run: Path
     postgres: Path
     # Account of PostgreSQL; None for the caller.
@@ -123,7 +123,7 @@ def find_layout() -> Layout | None:
     """Return the layout if `up` has started a process; None before the first start and after a purge."""
     layout = find_arrangement()
     try:
-        # `up` writes it after all checks, such as free ports.
+        # `up` writes this file after all checks, such as the check for free ports.
         return layout if layout and layout.env_file.exists() else None
     except PermissionError as exc:
         raise _permission_refused(var_dir()) from exc
@@ -206,7 +206,7 @@ def _choose_layout(var: Path) -> Layout:
     if not is_root():
         return Layout(var, _socket_folder(var, Path(f"/tmp/admit-{os.getuid()}-{name}")), var / "postgres", None, False)  # noqa: S108 -- created with mode 0700; rejected if another account owns it
     service = require_account("postgres")
-    # Short folders of root. The system empties /run at boot, and `up` creates them again.
+    # Folders of root with short paths. The system empties /run at boot, and `up` creates the folders again.
     if may_run(service, var):
         return Layout(var, _socket_folder(var, Path(f"/run/admit-{name}")), var / "postgres", service, True)
     return Layout(var, Path(f"/run/admit-{name}"), Path(f"/var/lib/admit/{name}/postgres"), service, False)
@@ -218,7 +218,10 @@ def _socket_folder(var: Path, short: Path) -> Path:
 
 
 def _set_aside_orphan(layout: Layout) -> None:
-    """Rename PostgreSQL data of an earlier checkout at this path. Its master key was deleted with `var/`."""
+    """Rename the PostgreSQL data of an earlier checkout at this path.
+
+    The master key of this data was deleted with `var/`.
+    """
     if layout.postgres.is_relative_to(layout.var) or not layout.postgres.exists():
         return
     home = layout.postgres.parent

@@ -72,7 +72,7 @@ class _Commands(_ListedGroup):
         if cmd_name in list_nouns():
             is_command = load_catalog().has_alias(cmd_name, COMMAND)
             return _make_alias_command(cmd_name, COMMAND) if is_command else NounGroup(cmd_name, has_module=has_module)
-        # A noun without short commands needs only its module, not the catalog.
+        # A noun without short commands needs only the noun's module, not the catalog.
         return load_module(cmd_name) if has_module else None
 
     def invoke(self, ctx: click.Context) -> object:
@@ -85,5 +85,5 @@ class _Commands(_ListedGroup):
 def admit() -> None:
     """Admit: multi-tenant network access control on FreeRADIUS.
 
-    Exit status: 0 done, or yes; 1 not done, or no; 2 invalid input. See docs/reference/command-line.md.
+    Exit status: 0 for success or "yes", 1 for failure or "no", 2 for invalid input. See docs/reference/command-line.md.
     """

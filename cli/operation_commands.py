@@ -8,9 +8,9 @@ from typing import Any
 from nac.kit.advice import Advice, NextStep
 
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
-# Usage by operation id, if it is not the first short command of commands.toml and its arguments. A key with a parameter
-# is for a step that sets this parameter; without an operation id, it is the option of the failed command. Words in
-# capitals are values, such as of the parameter with this name.
+# Command lines of operations, if different from the operation's first short command in commands.toml. A key
+# `operation.parameter` applies to a next step that sets this parameter. A key `.parameter` is an option of the failed
+# command. A word in capitals stands for a value, such as the value of the parameter with this name.
 COMMANDS: Mapping[str, str] = {
     "classifyEndpoints": "endpoint classify MAC",
     "classifyEndpoints.action=approve": "endpoint classify MAC --approve",
@@ -63,7 +63,7 @@ COMMANDS: Mapping[str, str] = {
     ".present_from": "--present-from DATE",
     ".secret": "--secret-file FILE",
 }
-# By code of an alarm of the platform, because the database keeps only its text.
+# Next steps by the code of a platform alarm, because the database stores only the text of the alarm.
 _PLATFORM_ALARM_STEPS: Mapping[str, NextStep] = {
     "database-nearly-full": NextStep("updateRetentionLimits"),
 }
@@ -91,13 +91,13 @@ def render_step(step: NextStep) -> str:
     left.pop(key_parameter, None)
     for name, value in left.items():
         words.append(f"--{name.replace('_', '-')}")
-        # A switch has no value.
+        # A flag has no value.
         words += [] if value == "true" else [shlex.quote(value) if value else name.upper()]
     return " ".join(["./admit", *words] if step.operation_id else words)
 
 
 def _find_usage(step: NextStep) -> tuple[str, str]:
-    """Return the usage of the step's command, and the parameter that selected the usage."""
+    """Return the command line of the step, and the parameter that selected the command line."""
     for name, value in step.parameters.items():
         for key in (f"{step.operation_id}.{name}={value}", f"{step.operation_id}.{name}"):
             if key in COMMANDS:
@@ -108,10 +108,7 @@ def _find_usage(step: NextStep) -> tuple[str, str]:
 
 
 def _read_usage(operation_id: str) -> str:
-    """Return the usage of the operation's short command.
-
-    Without a short command, returns the usage of the `./admit api` command.
-    """
+    """Return the operation's short command with its arguments; without a short command, the `./admit api` command."""
     # Imported here because the catalog imports all commands, which report errors with this module.
     from cli.remote.catalog import load_catalog
 

@@ -73,7 +73,7 @@ def show_json(row: object) -> None:
 
 
 def _plain(value: object) -> str:
-    """Convert values that have no JSON type. Times are as in the API."""
+    """Convert values that have no JSON type. Times have the format of the API."""
     match value:
         case datetime():
             return format_timestamp(value)

@@ -56,7 +56,7 @@ TEST_PACKAGES = (
     Package("rsyslog", "a syslog server, for tests of feeds", unit="rsyslog.service"),
     Package("rsyslog-openssl", "the TLS module of that server"),
 )
-# Dependencies of the packages above. They need the same source and version.
+# Dependencies of the packages above, with the same source and version.
 FREERADIUS_COMPANIONS = ("freeradius-common", "freeradius-config", "libfreeradius3")
 
 

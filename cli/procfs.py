@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
-# Of net/tcp.
+# State of a listening socket in net/tcp.
 _LISTEN_STATE = "0A"
 # These programs overwrite the memory of /proc/PID/environ, so their working folder identifies them.
 _KNOWN_BY_FOLDER = {"postgres", "redis-server", "freeradius", "radiusd"}
@@ -26,9 +26,9 @@ def find_server_users(connection: socket.socket) -> set[int]:
     """Return the users (uid) that could read from the other end of a TCP connection on this machine.
 
     These are the users whose processes listen on the port, and the user that accepted the connection. Before a process
-    accepts the connection, the kernel reports user 0 for it, but then the process still listens. The tables are read in
-    this order, because a process can stop listening after it accepted. Returns an empty set if no process has the
-    connection.
+    accepts the connection, the kernel reports user 0 for the connection, but the process still listens. A process can
+    stop listening after it accepts, so the function first searches for processes that listen. Returns an empty set if
+    no process has the connection.
     """
     port, own_port = connection.getpeername()[1], connection.getsockname()[1]
     listening = {user for state, local, _, user in _list_tcp_sockets() if (state, local) == (_LISTEN_STATE, port)}

@@ -12,14 +12,14 @@ from cli.rights import KEYS_GROUP, OPERATOR, RIGHTS
 from cli.supervisor import Program
 from nac.kit.private_files import write_private
 
-# The order of these names is the order of start and display. PostgreSQL and Redis stop last, because the others need
-# them.
+# The order of these names is the order of start and display. PostgreSQL and Redis stop last, because the other
+# processes need them.
 STORES = ("postgres", "redis")
 OTHERS = ("agent", "api", "public", "enrolment", "mailbox", "worker")
 PROGRAM_NAMES = (*STORES, *OTHERS)
 
-# Redis holds no data that must survive, so nothing is written to disk. Its title must not change, because that would
-# overwrite the environment that identifies the process for `down`.
+# Redis holds no data that must survive, so nothing is written to disk. Redis must not change its process title, because
+# this would overwrite the environment by which `down` identifies the process.
 _REDIS = """\
 port 0
 unixsocket {socket}

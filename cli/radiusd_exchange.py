@@ -45,7 +45,8 @@ def wait_until_in_force(settings: Settings, sealer: Sealer, *, cell_id: CellId, 
     directory = ConfigurationSource(engine, cell_id, sealer)
     began, deadline = utc_now(), time.monotonic() + timeout_seconds
     try:
-        # Read the configuration each time, because an exchange can also renew the secrets of free slots.
+        # Read the configuration in each round, because the replacement of radiusd can also renew the secrets of free
+        # slots.
         while not _is_in_force(paths, generations, directory.slots(count=settings.cell_slots)):
             if trouble := _find_failure(settings, began):
                 raise NotInForceYet(remedy=trouble)

@@ -22,18 +22,17 @@ _LIVE = "~admit:live:*"
 class ProcessRights:
     # System user of the process under root; `admit` owns PostgreSQL's data.
     account: str
-    # Database roles by the name of the setting with the URL, without ADMIT_.
+    # Database roles by the setting that contains the database URL (name without ADMIT_).
     databases: Mapping[str, str] = field(default_factory=dict)
-    # Rules of its Redis user (redis.io: ACL SETUSER); "" for none.
+    # ACL rules of the process's Redis user (redis.io: ACL SETUSER); "" for no Redis user.
     redis: str = ""
     has_master_key: bool = False
-    # Whether the process starts children of the same user that must not read the master key. The process has the
+    # Whether the process has child processes of the same user that must not read the master key. The process has the
     # group of the key only as effective group id, so that the children can drop it permanently (setresgid(2)).
     gives_up_keys: bool = False
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Supplementary groups of the account."""
         sockets = (SOCKETS_GROUP,) if self.databases or self.redis else ()
         keys = (KEYS_GROUP,) if self.has_master_key and not self.gives_up_keys else ()
         return (*sockets, *keys)
@@ -42,7 +41,7 @@ class ProcessRights:
 RIGHTS: Final[Mapping[str, ProcessRights]] = {
     "postgres": ProcessRights(account="admit"),
     "redis": ProcessRights(account="admit-redis"),
-    # radiusd and the verifier are its children, under the same user.
+    # radiusd and the verifier are children of the agent, under the same user.
     "agent": ProcessRights(
         account="admit-cell",
         databases={"DATABASE_CELL_URL": "admit_cell"},

@@ -22,7 +22,7 @@ from nac.kit.settings import Settings, SettingsError, load_settings
 
 _PATIENCE_SECONDS = 60
 _CRASHING_SECONDS = 15
-# A change of these settings restarts no process, unless it enables trials.
+# If only these settings change, `up` restarts no process, unless the change enables trials.
 _OF_UP = ("ADMIT_DEMO",)
 _REQUIRED = ("DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_CELL_URL", "DATABASE_WORKER_URL", "REDIS_URL")
 
@@ -30,7 +30,7 @@ _REQUIRED = ("DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_CELL_URL", "DATABAS
 @contextmanager
 def exclusive_lock(layout: Layout) -> Iterator[None]:
     """Allow only one `up` or `down` at a time."""
-    # Only the owner can open the file: everyone who opens a file can lock it.
+    # Only the owner can open the file, because any process that opens the file can lock it.
     with open(os.open(layout.var / "lock", os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
         os.fchmod(file.fileno(), 0o600)
         try:
@@ -70,7 +70,7 @@ def start(layout: Layout, choices: dict[str, str], progress: Progress) -> StartR
         _start_supervisor(layout, settings, passwords, configuration, values, progress)
         write_private(_stamp_file(layout), stamp)
     elif envfile.read(layout.env_file) != values:
-        # No process reads this setting.
+        # No process reads the changed setting.
         envfile.write(layout.env_file, values)
     file_ownership.ensure_operator_key(layout)
     environment.ensure_enrolment_certificate(layout, settings)

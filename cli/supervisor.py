@@ -30,13 +30,13 @@ class Program:
     account: Account | None
     # Lower numbers start earlier and stop later.
     priority: int
-    # Variables of this program only. All programs have further variables.
+    # Environment variables of only this program, in addition to the variables of all programs.
     environment: Mapping[str, str] = field(default_factory=dict)
     # Effective group of the program; "" for the group of its account.
     effective_group: str = ""
     stop_signal: str = "TERM"
     stop_seconds: int = 20
-    # Whether supervisord starts the program. `up` later starts programs that need the migrated database.
+    # Whether supervisord starts the program. If not, `up` starts the program after the migration of the database.
     starts_with_supervisor: bool = False
 
 

@@ -18,12 +18,11 @@ class DescribedRoute(NamedTuple):
     path: str
     operation_id: str
     asks: RouteRequirement | None
-    # Names in the code of the route's function. They show which responses have an ETag.
+    # Names in the code of the route's function, which show whether the response has an ETag.
     uses: frozenset[str]
 
 
 def collect_routes(app: FastAPI) -> dict[tuple[str, str], DescribedRoute]:
-    """Return the routes by path and method."""
     routes = {}
     for route in iter_route_contexts(app.routes):
         dependant: Dependant | None = getattr(route, "dependant", None)

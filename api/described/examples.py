@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-# Key in the schema of a model, for examples of the whole body by name. If there is only one example, its name can be
-# "".
+# Key in the schema of a model. The value contains examples of the whole body by name. The name of a single example can
+# be "".
 BODY_EXAMPLES: Final = "x-body-examples"
 _JSON_MEDIA_TYPE = "application/json"
 _EXAMPLES_FILE = Path(__file__).with_name("examples.toml")
@@ -56,7 +56,7 @@ def _add_operation_examples(operation: dict[str, Any], maker: "_ExampleBuilder",
 def _build_request_examples(
     schema: Mapping[str, Any], maker: "_ExampleBuilder", bodies: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the key `example`, or `examples` by name if the body has several examples."""
+    """Return an object with the key `example`, or with the key `examples` if the body has several examples."""
     examples: dict[str, dict[str, Any]] = {}
     ways = [way for way in (*schema.get("oneOf", ()), *schema.get("anyOf", ()), schema) if "$ref" in way]
     for way in ways:

@@ -40,7 +40,7 @@ _HEADERS: dict[str, tuple[dict[str, Any], Any, str]] = {
     "Location": (
         _TEXT_SCHEMA,
         "/v1/tenants/hill-school/jobs/0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10",
-        "Path of the created object, or of the job.",
+        "Path of the created object or of the started job.",
     ),
     "Retry-After": (_NUMBER_SCHEMA, 30, "Seconds to wait before you retry the request."),
     "Allow": (_TEXT_SCHEMA, "GET, POST", "Methods that this path supports."),

@@ -19,7 +19,8 @@ from api.tcp_listeners import open_listeners
 from nac.kit.request_sources import NetworkSet
 from nac.kit.settings import Settings, load_settings
 
-# Maximum number of connections. Each uses a thread while Admit signs a certificate. Further connections get 503.
+# Maximum number of connections. A connection uses a thread while Admit signs a certificate. Further connections get
+# 503.
 _MAX_CONNECTIONS = 500
 # Maximum number of connections including those in the TLS handshake. Further connections are closed without a
 # response.

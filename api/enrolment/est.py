@@ -35,7 +35,7 @@ _MAX_CREDENTIAL_OCTETS = 1024
 _CERTIFICATES_MEDIA_TYPE = "application/pkcs7-mime"
 _CERTIFICATE_MEDIA_TYPE = "application/pkcs7-mime; smime-type=certs-only"
 _ATTRIBUTES_MEDIA_TYPE = "application/csrattrs"
-# Profile whose key type `csrattrs` returns, because the profile of the request is not known yet.
+# The response to `csrattrs` contains the key type of this profile, because the profile of the request is not known yet.
 _DEFAULT_PROFILE = "eap-client-device"
 
 EstBody = Annotated[bytes, Depends(require_bounded_body(MAX_BODY_OCTETS))]
@@ -86,7 +86,7 @@ def enrol(slug: str, request: Request, body: EstBody) -> Response:
 @router.post(_LABEL_PREFIX + "/simplereenroll")
 @router.post(_STRONGSWAN_PREFIX + "/simplereenroll")
 def renew(slug: str, request: Request, body: EstBody) -> Response:
-    """Renew a valid certificate, whose key the client holds (4.2.2)."""
+    """Renew a valid certificate of a client that holds the key of the certificate (4.2.2)."""
     tenant_id = require_tenant_by_slug(slug)
     pem = get_peer_certificate(request.scope)
     if pem is None:

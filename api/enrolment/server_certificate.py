@@ -1,8 +1,7 @@
 """Creates the default server certificate of the enrolment port, from a local authority.
 
 Devices must trust `enrolment-ca.pem`. The server process renews the certificate a month before the certificate expires.
-`./admit up` renews the certificate when the addresses change. The authority stays the same when the certificate is
-renewed.
+`./admit up` renews the certificate when the addresses change. A renewal does not change the authority.
 """
 
 import ipaddress

@@ -25,7 +25,7 @@ from nac.kit.db import PlatformScope, make_engine, session_scope
 from nac.kit.errors import AdmitError
 
 _log = logging.getLogger("admit.enrolment")
-# X509_V_FLAG_NO_CHECK_TIME (openssl/x509_vfy.h), which Python has no name for.
+# X509_V_FLAG_NO_CHECK_TIME of OpenSSL (openssl/x509_vfy.h). Python has no name for this flag.
 _NO_CHECK_TIME = 0x200000
 _STATEMENT_SECONDS = 5.0
 _TLS_EXTENSION = "tls"
@@ -44,9 +44,9 @@ def create_tls_context(files: ServerFiles) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(*files)
     context.verify_mode = ssl.CERT_OPTIONAL
-    # For devices that send their certificate without the chain.
+    # Some devices send their certificate without the chain.
     context.verify_flags = ssl.VerifyFlags(ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME)
-    # No resumption: it does not prove that the device still holds the key.
+    # TLS sessions cannot be resumed, because a resumption does not prove that the device still holds the key.
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
     context.set_alpn_protocols(["http/1.1"])
@@ -65,7 +65,7 @@ class TlsContextUpdater:
         look_after: Callable[[], None],
         interval_seconds: float = 1,
     ) -> None:
-        """`look_after` is called before each check of the files."""
+        """The updater calls `look_after` before each check of the files."""
         self._context = context
         self._files = files
         self._loaded = self._stamp()
@@ -91,7 +91,8 @@ class TlsContextUpdater:
             try:
                 self.refresh()
             except (AdmitError, OSError) as exc:
-                # Also if only one of certificate and key is written yet; the next round reads both.
+                # This also happens if only one of certificate and key is written yet. The next check then reads both
+                # files.
                 _log.warning("TLS settings not updated: %s", exc)
             if self._ending.wait(self._interval_seconds):
                 return
@@ -124,7 +125,10 @@ class PeerCertificateProtocol(BoundedHttp):
     """HTTP/1.1 of uvicorn, with the client certificate in the scope in the format of the ASGI TLS extension."""
 
     def __init__(self, *arguments: Any, client: tuple[str, int], place: ConcurrencySlot, **named: Any) -> None:  # noqa: ANN401
-        """`client` is the client's address and port. `place` counts the connection until the connection closes."""
+        """`client` is the client's address and port.
+
+        `place` is the slot that counts the connection until the connection closes.
+        """
         super().__init__(*arguments, **named)
         self._connects = client
         self._place = place

@@ -18,9 +18,9 @@ from nac.kit.request_sources import NetworkSet, get_source
 
 _log = logging.getLogger("admit.enrolment")
 HANDSHAKE_TIMEOUT_SECONDS = 10.0
-# Clients that do not close TLS must not delay the stop of the process.
+# Seconds to wait for clients that do not close TLS when the process stops.
 _SHUTDOWN_TIMEOUT_SECONDS = 1.0
-# Pause after an error, such as no free descriptors.
+# Pause after an error, such as a lack of file descriptors.
 _ACCEPT_PAUSE_SECONDS = 1.0
 
 # Creates the protocol of a connection, from the address and port of the client and the slot that counts the

@@ -71,5 +71,5 @@ def _is_not_modified(request: Request, etag: str, modified: datetime) -> bool:
         since = parsedate_to_datetime(request.headers.get("if-modified-since", ""))
     except (ValueError, TypeError, OverflowError):
         return False
-    # Equal, not later: a clock that was ahead may have dated an older list later.
+    # The dates must be equal. If the clock was ahead, an older list can have a later date.
     return since.tzinfo is not None and modified == since

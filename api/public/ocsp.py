@@ -29,13 +29,14 @@ _log = logging.getLogger("admit.ocsp")
 _MEDIA_TYPE = (b"content-type", b"application/ocsp-response")
 _CONNECTION_CLOSE = (b"connection", b"close")
 _NO_STORE = ((b"cache-control", b"no-store"),)
-# RFC 5019 6.2. Shorter than the response's validity, because a cache hides a revocation for this time.
+# RFC 5019 6.2. Lifetime in caches, shorter than the response's validity, because a cache hides a revocation for this
+# time.
 _CACHE_CONTROL = (b"cache-control", b"max-age=300, public, no-transform, must-revalidate")
-# Ids of another length are rejected without caching.
+# Length of an authority id. Ids of another length are rejected without caching.
 _ID_CHARACTERS = len(str(UUID(int=0)))
 _MAX_PATH_CHARACTERS = 2 * MAX_REQUEST_BYTES
 _BODY_TIMEOUT_SECONDS = 5.0
-# Threads that read from PostgreSQL, each with a connection.
+# Number of threads that read from PostgreSQL, each with a connection.
 _READER_THREADS = 6
 # Maximum number of requests that wait for a reader. Further requests get `tryLater`.
 _MAX_WAITING = 200

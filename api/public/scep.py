@@ -1,7 +1,4 @@
-"""Handles one PKIOperation of SCEP, with transactions and webhook calls.
-
-SCEP (RFC 8894): devices request certificates with challenges, and renew certificates.
-"""
+"""SCEP (RFC 8894), by which devices request certificates with challenges, and renew certificates."""
 
 import base64
 import binascii
@@ -35,7 +32,7 @@ from pki.cms import MAX_MESSAGE_BYTES
 from pki.scep import CAPABILITIES
 
 _log = logging.getLogger("admit.scep")
-# Error for devices. It is the same for wrong secrets and for challenges that a webhook rejects.
+# Error for devices, both for wrong secrets and for challenges that a webhook rejects.
 _CHALLENGE_REJECTED = "Invalid challenge. Ask your administrator for a new one."
 
 
@@ -43,7 +40,7 @@ _CHALLENGE_REJECTED = "Invalid challenge. Ask your administrator for a new one."
 class ScepReply:
     # The CertRep message (RFC 8894 3.3.2), in DER.
     message: bytes
-    # Function to call after the response was sent; None for nothing.
+    # Function to call after the response was sent; None for no call.
     afterwards: Callable[[], None] | None = None
 
 
@@ -67,7 +64,6 @@ class ScepFlow:
 
     @property
     def source(self) -> str:
-        """Return the address of the client."""
         return client_address(self.request)
 
     def authorities(self) -> bytes:

@@ -56,7 +56,7 @@ def confirm_app(request: Request, body: FormBody) -> Response:
 
 
 def _render_code_form(me: OwnAccount, *, secret: str = "", uri: str = "", wrong: str = "", status: int) -> Response:
-    """Render the form for the first code. The form shows the app's key only if `secret` is set, once."""
+    """Render the form for the app's first code. The form shows the app's key only if `secret` is set."""
     return render_page(
         "second-factor/code.html",
         status=status,

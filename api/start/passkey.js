@@ -4,7 +4,7 @@ for (const button of document.querySelectorAll("button[data-passkey]")) {
   const section = button.closest("section");
   const wrong = section.querySelector("[role=alert]");
   if (!window.PublicKeyCredential) {
-    // Without a challenge, the password form is enough.
+    // On a page without a challenge, the person can use the password form.
     if (!button.dataset.passkey) continue;
     wrong.textContent = "This browser does not support passkeys. Use another browser.";
     section.hidden = wrong.hidden = false;
@@ -35,7 +35,7 @@ async function signIn(challenge) {
   await post("/v1/sign-in/passkey", {challenge: asked.challenge, credential: written(credential)});
 }
 
-// Browsers supported passkeys years before the functions for these conversions (WebAuthn level 3, 5.1.9 and 5.1.10).
+// Older browsers support passkeys, but not the functions for these conversions (WebAuthn level 3, 5.1.9 and 5.1.10).
 function read(options) {
   const allowed = (options.allowCredentials ?? []).map((each) => ({...each, id: octets(each.id)}));
   return {...options, challenge: octets(options.challenge), allowCredentials: allowed};

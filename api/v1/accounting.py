@@ -40,7 +40,7 @@ class AccountingRecord(BaseModel):
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
     user: str = Field(description='User name in the record; "" if the record has no user name.')
     nas: str = Field(
-        description="Name of the NAS that sent the record; NAS-Identifier or address of an unregistered NAS."
+        description="Name of the NAS that sent the record. If the NAS is not registered: its NAS-Identifier or address."
     )
     nas_address: str | None = Field(description="IP address of the NAS that sent the record.")
     site: str | None = Field(description="Slug of the site of the NAS; null if the site is unknown or deleted.")
@@ -75,7 +75,7 @@ class UsageReport(BaseModel):
     items: list[Usage] = Field(
         description="Usage totals: hours in chronological order, other totals with the largest total first."
     )
-    as_of: datetime = Field(description="Time up to which the totals include reports of NASes.")
+    as_of: datetime = Field(description="Time up to which the totals include accounting records of NASes.")
 
 
 @router.get("/accounting", operation_id="listAccounting")
@@ -146,11 +146,11 @@ def list_used(
 ) -> UsageReport:
     """List usage totals by hour, device, user, NAS or site.
 
-    Hours are in chronological order. All other totals begin with the largest total. Admit counts usage
-    in the hour in which the NAS reported the usage.
+    Hours are in chronological order. All other totals begin with the largest total. Admit counts usage in the hour in
+    which the NAS reported the usage.
 
-    The totals include reports until `as_of`, which can be in the past. Admit caches totals that take longer than 0.1 s
-    to compute. Admit keeps these totals for a hundred times the computing time, at most 10 minutes.
+    The totals include accounting records until `as_of`, which can be in the past. Admit caches totals that take longer
+    than 0.1 s to compute. Admit keeps these totals for a hundred times the computing time, at most 10 minutes.
     """
     first = _round_down_to_hour(since or utc_now() - timedelta(days=1))
     # Rounded up to the hour, so that all moments of an hour share one cached result.

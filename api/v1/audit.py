@@ -67,7 +67,7 @@ class AuditEntry(BaseModel):
     tenant_id: UUID | None = Field(
         description="Id of the changed tenant; null if the change does not belong to a tenant."
     )
-    msp_id: UUID | None = Field(description="Id of the MSP of the change.")
+    msp_id: UUID | None = Field(description="Id of the MSP to which the change belongs.")
     address: str | None = Field(
         description="IP address from which the request came; null if no request caused the entry."
     )
@@ -89,7 +89,7 @@ class AuditEntry(BaseModel):
 class AuditHead(BaseModel):
     """Signed end of an audit chain.
 
-    Store this signed end outside Admit. With the stored end, you can check that a later export belongs to the same
+    Store this signed end outside Admit. With the stored end, you can verify that a later export belongs to the same
     chain.
     """
 

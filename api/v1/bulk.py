@@ -94,7 +94,7 @@ class PutEndpoints(Input):
         False, description="Whether to create groups that do not exist, instead of reporting an error."
     )
     allow_random: bool = Field(
-        False, description="Whether to accept random MAC addresses, which change with the network."
+        False, description="Whether to accept random MAC addresses, which a device can change for each network."
     )
 
 

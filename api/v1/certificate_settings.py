@@ -238,4 +238,8 @@ def _parse_place(key: str) -> expiry.ExpiringItem | None:
     try:
         return expiry.ExpiringItem("client", UUID(row_id), "", "", "", datetime.fromisoformat(moment).astimezone(UTC))
     except (ValueError, OverflowError) as exc:
-        raise InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without `after`.") from exc
+        raise InvalidInput(
+            "Invalid cursor in `after`.",
+            place="after",
+            remedy="Repeat the request without `after`.",
+        ) from exc

@@ -68,7 +68,7 @@ class Revocation(Input):
 
 
 class CertificateHolder(Input):
-    """Holder of certificates, which is either a device or a user."""
+    """Holder of certificates: either a device or a user."""
 
     model_config = body_examples(
         ("device", "All certificates of a device", {"endpoint": "00:00:5e:00:53:01"}),

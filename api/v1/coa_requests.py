@@ -1,7 +1,4 @@
-"""Requests to NASes about live sessions (RFC 5176), and their results.
-
-Response models of CoA and disconnect requests to NASes.
-"""
+"""CoA and disconnect requests to NASes about live sessions (RFC 5176), and their results."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -35,7 +32,8 @@ class CoaRequest(BaseModel):
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
     user: str = Field(description='User name of the session; "" if unknown.')
     nas: str = Field(
-        description="Name of the NAS that receives the request; NAS-Identifier or address of an unregistered NAS."
+        description="Name of the NAS that receives the request. If the NAS is not registered: its "
+        "NAS-Identifier or address."
     )
     nas_id: UUID | None = Field(description="Id of the NAS that receives the request; null for an unregistered NAS.")
     nas_address: str | None = Field(description="IP address of the NAS that receives the request.")
@@ -51,7 +49,9 @@ class CoaRequest(BaseModel):
     asked_by: str = Field(description="Actor who created the request, such as token:setup.")
     asked_at: datetime = Field(description="Time when the request was created.")
     sent_at: datetime | None = Field(description="Time when Admit sent the request; null while the request waits.")
-    ended_at: datetime | None = Field(description="Time when the request ended; null if the request has not ended.")
+    ended_at: datetime | None = Field(
+        description="Time when Admit completed the request; null if the request is not complete."
+    )
     expires_at: datetime = Field(description="Time after which Admit does not send the request to the NAS.")
     packets: int = Field(description="Number of packets that Admit sent for the request, including retransmissions.")
     retries: int = Field(
@@ -231,10 +231,7 @@ def get_coa_request(access: Reads, request: _Request) -> CoaRequest:
 
 @router.post("/{request}/retry", status_code=202, operation_id="retryCoaRequest")
 def retry_coa_request(access: SendsCoa, request: _Request) -> CoaRequest:
-    """Retry a failed request to a NAS.
-
-    The response is the new request.
-    """
+    """Retry a failed request to a NAS. Returns the new request to the NAS, which replaces the failed request."""
     with access.change() as change:
         row = coa_requests.require_request(change.session, tenant_id=access.tenant_id, request_id=request)
         _require_kind_permission(access, row.kind)

@@ -26,7 +26,7 @@ router = NounRouter(
 
 Verdict = Literal["permit", "quarantine", "deny"]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]
-# Values in this version of Admit. The log can contain values of earlier versions.
+# Values that this version of Admit logs. The log can also contain values of earlier versions.
 if TYPE_CHECKING:
     Reason = str
     Method = str
@@ -57,7 +57,8 @@ class Decision(BaseModel):
         ),
     )
     nas: str = Field(
-        description="Name of the NAS that sent the request; NAS-Identifier or address of an unregistered NAS."
+        description="Name of the NAS that sent the request. If the NAS is not registered: its NAS-Identifier "
+        "or address."
     )
     nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" if absent.')
     site: str | None = Field(description="Slug of the site of the NAS; null if the site is unknown or deleted.")
@@ -88,7 +89,9 @@ class Decision(BaseModel):
         description='Serial number in hex of the certificate that the device presented; "" if none.',
     )
     resumed: bool = Field(description="Whether the device resumed an earlier TLS session.")
-    suppressed: int = Field(description="Number of similar rejects that Admit did not log individually.")
+    suppressed: int = Field(
+        description="Number of similar rejects that Admit counted in this entry instead of logging each reject."
+    )
 
 
 class ReplyAttribute(BaseModel):

@@ -21,7 +21,7 @@ from nac.tenancy import sites
 router = NounRouter(
     prefix="/tenants/{tenant}/endpoints/{mac}",
     tag="endpoint findings",
-    description="Evidence about a device, with profile, groups that a rule selects, posture and passphrase.",
+    description="Evidence about a device, its profile, groups by rule, posture and passphrase.",
 )
 
 _Mac = Annotated[
@@ -50,7 +50,7 @@ class EndpointFindings(BaseModel):
     why: list[dict[str, Any]] = Field(description="Reasons why the device has its profile.")
     evidence: list[EndpointEvidence] = Field(description="Observations of the device, with their sources.")
     groups_by_rule: dict[str, list[PostureComparison]] = Field(
-        description="Groups whose rule selected the device, with the comparisons that matched."
+        description="Groups whose rule selected the device, each with the matching comparisons of the rule."
     )
     posture: dict[str, dict[str, Any]] = Field(
         description="Posture values of the device by name, each with its source and expiry (epoch seconds)."
@@ -67,7 +67,8 @@ class EndpointFindings(BaseModel):
     )
     identity: str = Field(description="Identity that the device or user last sent.")
     permitted: bool | None = Field(
-        description="Whether Admit admitted the last request; null if only accounting reported the device."
+        description="Whether Admit admitted the device at its last request; null if only accounting reported "
+        "the device."
     )
     times: int = Field(description="Number of times that Admit saw the device.")
 

@@ -88,7 +88,7 @@ class EndpointInput(Input):
         default={}, max_length=100, description="Custom attributes of the endpoint, by name."
     )
     allow_random: bool = Field(
-        False, description="Whether to accept random MAC addresses, which change with the network."
+        False, description="Whether to accept random MAC addresses, which a device can change for each network."
     )
 
 

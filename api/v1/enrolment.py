@@ -47,7 +47,9 @@ class EnrolmentSecret(ObservedModel):
     kind: EnrolmentKind = Field(description="Kind of the enrolment secret or link.")
     name: str | None = Field(description="Name of the enrolment secret or link.")
     status: Literal["open", "used", "expired", "revoked"] = Field(description="Status of the enrolment secret or link.")
-    profile: str = Field(description="Certificate profile of certificates that the enrolment secret or link issues.")
+    profile: str = Field(
+        description="Certificate profile of certificates that devices get with the enrolment secret or link."
+    )
     common_name: str | None = Field(
         description="Common name of the certificate to issue; null if the device chooses the name."
     )

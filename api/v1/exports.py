@@ -81,7 +81,7 @@ class Export(ObservedModel):
     ended_at: datetime | None = Field(description="Time when the export ended; null if the export has not ended.")
     rows_gone_at: datetime | None = Field(
         description=(
-            "For an export before a deletion, time when Admit deleted the exported rows from the log; null until then."
+            "Time when Admit deleted the log rows that this export saved before the deletion; null in all other cases."
         )
     )
 
@@ -110,7 +110,7 @@ def list_exports(
     paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     state: Annotated[list[ExportState] | None, Query(description="State of the exports to list.")] = None,
 ) -> Page[Export]:
-    """List exports, including exports that Admit starts before a deletion."""
+    """List exports, including exports that Admit starts before it deletes log rows."""
     with access.read() as session:
         rows = exports.list_exports(
             session,

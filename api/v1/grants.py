@@ -20,9 +20,9 @@ router = NounRouter(tag="grants", description="Grants of the caller: permissions
 
 class Grant(BaseModel):
     on: Literal["platform", "msp", "tenant"] = Field(description="Level of the grant: platform, MSP or tenant.")
-    msp_id: UUID | None = Field(description="Id of the MSP of the grant.")
+    msp_id: UUID | None = Field(description="Id of the MSP to which the grant applies.")
     tenant_id: UUID | None = Field(description="Id of the tenant of the grant; null if the grant is not on a tenant.")
-    msp: str | None = Field(examples=["acme"], description="Slug of the MSP of the grant.")
+    msp: str | None = Field(examples=["acme"], description="Slug of the MSP to which the grant applies.")
     tenant: str | None = Field(description="Slug of the tenant of the grant.")
     tenants: list[UUID] | None = Field(
         description="Ids of the MSP's tenants that the grant covers; null for all tenants of the MSP."

@@ -49,7 +49,8 @@ class IdentitySource(BaseModel):
     )
     settings: dict[str, Any] = Field(
         description=(
-            "Settings that the identity source has; see docs/how-to/identity-sources.md for all settings and defaults."
+            "Current settings of the identity source; see docs/how-to/identity-sources.md for all settings "
+            "and defaults."
         )
     )
 
@@ -118,8 +119,8 @@ class IdentitySourceUpdate(Input):
 
 
 class IdentitySourceTest(Input):
-    user: str = Field(max_length=253, examples=["ann"], description="Name of the user to test.")
-    password: str = Field(max_length=128, description="Password of the user to test; not stored.")
+    user: str = Field(max_length=253, examples=["ann"], description="Name of the user for the test login.")
+    password: str = Field(max_length=128, description="Password of the user for the test login; not stored.")
 
 
 class IdentitySourceTestResult(BaseModel):

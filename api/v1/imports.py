@@ -42,7 +42,7 @@ _IMPORT_BODY = accept_body(most_bytes=16 * 1024 * 1024, media_type="application/
 
 
 class ImportedRow(BaseModel):
-    line: int = Field(description="Number of the row's line in the file, from 1.")
+    line: int = Field(description="Line number of the row in the file, from 1.")
     noun: service.ImportNoun = Field(description="Kind of item in the row.")
     name: str = Field(description="Name of the item in the row.")
     action: RowAction = Field(
@@ -56,12 +56,12 @@ class ImportedRow(BaseModel):
 class ImportNote(BaseModel):
     """A note about skipped content or a manual step."""
 
-    line: int = Field(description="Number of the line in the file, from 1.")
+    line: int = Field(description="Line number in the file, from 1.")
     text: str = Field(description="Text of the note.")
 
 
 class ImportMistake(BaseModel):
-    line: int = Field(description="Number of the line with the error, from 1.")
+    line: int = Field(description="Line number of the error in the file, from 1.")
     field: str = Field(examples=["mac"], description='Name of the field with the error; "" for the whole row.')
     detail: str = Field(description='Explanation of the error in one sentence; "" if none.')
     remedy: str = Field(description='What to do about the error; "" if nothing.')

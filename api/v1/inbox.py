@@ -22,7 +22,7 @@ from nac.kit.mac import display_mac, is_random_mac
 from nac.kit.permissions import ENDPOINT_EFFECTS, Permission
 from nac.tenancy import sites
 
-# The API matches these routes before those of one endpoint, because "inbox" and "classify" are not MAC addresses.
+# These routes precede the routes of a single endpoint, so that "inbox" and "classify" are not read as MAC addresses.
 router = NounRouter(
     prefix="/tenants/{tenant}/endpoints", tag="inbox", description="Discovered devices that wait for classification."
 )
@@ -53,7 +53,8 @@ class DiscoveredEndpoint(BaseModel):
         description='Authentication method that the device last used, such as eap-tls or mab; "" if unknown.',
     )
     permitted: bool | None = Field(
-        description="Whether Admit admitted the last request; null if only accounting reported the device."
+        description="Whether Admit admitted the device at its last request; null if only accounting reported "
+        "the device."
     )
     times: int = Field(description="Number of times that Admit saw the device.")
     first_seen_at: datetime | None = Field(description="Time when Admit first saw the device; null if never.")
@@ -86,7 +87,7 @@ class Classification(Input):
         None, description="Time from which Admit rejects the approved devices; null for no limit."
     )
     allow_random: bool = Field(
-        False, description="Whether to accept random MAC addresses, which change with the network."
+        False, description="Whether to accept random MAC addresses, which a device can change for each network."
     )
     dry_run: bool = Field(False, description="Whether to only return the result, without changing anything.")
 

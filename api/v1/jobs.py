@@ -20,15 +20,15 @@ from nac.models import Job as JobRow
 
 router = NounRouter(tag="jobs", description="Background jobs: progress, result and retry.")
 
-# Permission to read a job's input and result without the permission to start it.
+# For each permission to start a job, the permission that is enough to read the input and result of the job.
 _READ_BY: Mapping[str, Permission] = {
     Permission.ENDPOINT_MANAGE: Permission.ENDPOINT_READ,
     Permission.USER_MANAGE: Permission.USER_READ,
     Permission.NAS_MANAGE: Permission.NAS_READ,
-    # The job compares a draft with the log.
+    # The result contains rows of the log, because the job compares a draft with the log.
     Permission.POLICY_PUBLISH: Permission.LOG_READ,
 }
-# The other parts of a problem can contain results, such as names of devices and users.
+# The other fields of a problem can contain results, such as names of devices and users.
 _PUBLIC_PROBLEM_FIELDS = ("code", "title")
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]

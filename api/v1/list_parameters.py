@@ -28,7 +28,7 @@ Until = Annotated[PastMoment | None, Query(description="End of the period of the
 
 
 def parse_number_key(text: str) -> int | None:
-    """Parse the key of a list by number. Raises InvalidInput."""
+    """Parse the key of a list that is sorted by number. Raises InvalidInput."""
     if not text:
         return None
     if not (text.isascii() and text.isdecimal() and int(text[:20]) <= _MAX_BIGINT):
@@ -37,7 +37,7 @@ def parse_number_key(text: str) -> int | None:
 
 
 def parse_moment_key(text: str) -> tuple[datetime, int] | None:
-    """Parse the key of a list by time, then by number. Raises InvalidInput."""
+    """Parse the key of a list that is sorted by time, then by number. Raises InvalidInput."""
     if not text:
         return None
     moment, _, number = text.partition(" ")
@@ -68,7 +68,7 @@ class LogPage(Page[Item]):
 
 
 class LogRange(TypedDict):
-    """Part of a log that nac.sessions.log_search searches for one page."""
+    """Part of a log in which nac.sessions.log_search searches the rows of one page."""
 
     before: LogKey | None
     until: datetime | None
@@ -96,4 +96,4 @@ def build_log_page(paging: SortedPaging, search: LogSearchResult[Row], item: Cal
 
 
 def _build_invalid_place() -> InvalidInput:
-    return InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without `after`.")
+    return InvalidInput("Invalid cursor in `after`.", place="after", remedy="Repeat the request without `after`.")

@@ -36,7 +36,7 @@ class Member(ObservedModel):
         description="Permissions of the member, such as endpoint.read (docs/reference/permissions.md)."
     )
     tenants: list[UUID] | None = Field(
-        description="Ids of the MSP's tenants that the role covers; null for all tenants of the MSP."
+        description="Ids of the MSP's tenants to which the role applies; null for all tenants of the MSP."
     )
     created_by: str = Field(description="Actor who added the member.")
     created_at: datetime = Field(description="Time when the member was created.")
@@ -53,7 +53,8 @@ class MemberUpdate(Input):
     tenants: list[Slug] | None = Field(
         None,
         max_length=1_000,
-        description="Slugs of the MSP's tenants that the role covers; null for all tenants, including future tenants.",
+        description="Slugs of the MSP's tenants to which the role applies; null for all tenants, including "
+        "future tenants.",
     )
 
 

@@ -68,7 +68,9 @@ class TenantMove(BaseModel):
 class Move(TenantMove, ObservedModel):
     from_cell: str = Field(examples=["cell-1"], description="Name of the cell from which the tenant moves.")
     to_cell: str = Field(examples=["cell-2"], description="Name of the cell to which the tenant moves.")
-    ready: bool = Field(description="Whether you can switch or finish the move now.")
+    ready: bool = Field(
+        description="Whether you can now switch the move (state `prepared`) or finish the move (state `switched`)."
+    )
 
     def observed_fields(self) -> set[str]:
         return {"ready"}

@@ -87,7 +87,7 @@ class Nas(BaseModel):
         description="Whether the NAS is behind NAT, so that CoA requests (RFC 5176) do not reach the NAS."
     )
     signs_coa_answers: bool = Field(
-        description="Whether the NAS sends a Message-Authenticator in responses to CoA requests."
+        description="Whether the NAS sends Message-Authenticator in responses to CoA requests."
     )
     mab_password: MabPassword = Field(
         description="Password in MAB requests of the NAS: the MAC address (mac), a fixed text (fixed), the "
@@ -153,7 +153,7 @@ class NasInput(Input):
         description="Whether the NAS is behind NAT, so that CoA requests (RFC 5176) do not reach the NAS.",
     )
     signs_coa_answers: bool = Field(
-        False, description="Whether the NAS sends a Message-Authenticator in responses to CoA requests."
+        False, description="Whether the NAS sends Message-Authenticator in responses to CoA requests."
     )
     mab_password: MabPassword = Field(
         "mac",
@@ -195,7 +195,7 @@ class NasUpdate(Input):
         description="Whether the NAS is behind NAT, so that CoA requests (RFC 5176) do not reach the NAS.",
     )
     signs_coa_answers: Omittable[bool] = Field(
-        None, description="Whether the NAS sends a Message-Authenticator in responses to CoA requests."
+        None, description="Whether the NAS sends Message-Authenticator in responses to CoA requests."
     )
     mab_password: Omittable[MabPassword] = Field(
         None,

@@ -16,7 +16,7 @@ from nac.kit.permissions import Effect, Permission, PermissionLevel, permissions
 
 
 class OwnerRoutes(NamedTuple):
-    # Prefix of the paths, and noun in the operation ids.
+    # Prefix of the paths, such as "/platform", and noun in the operation ids, such as "Platform".
     prefix: str
     noun: str
     reads: RequiresPermission
@@ -26,7 +26,7 @@ class OwnerRoutes(NamedTuple):
 def list_tenant_and_msp_routes(
     read: Permission, manage: Permission, effect: Effect, *more: Effect, takes_everything: bool = False
 ) -> Iterator[OwnerRoutes]:
-    """Yield path, noun and permissions of an operation that exists for tenants and MSPs.
+    """Yield the path, noun and permissions of an operation, for the tenant and for the MSP.
 
     With `takes_everything`, a change requires every permission of the level (tenant or MSP).
     """

@@ -95,14 +95,14 @@ class SortedPaging(Paging):
                 raise InvalidInput(
                     f"The cursor in `after` belongs to the sort order {sort[:50]!r}, not {self.sort!r}.",
                     place="after",
-                    remedy="Start again without `after`, or use the previous `sort`.",
+                    remedy="Repeat the request without `after`, or use the previous `sort`.",
                 )
             case _:
                 return None
 
 
 class OrderedPaging(SortedPaging):
-    """Paging in one of the declared orders of a list."""
+    """Page of a list in one of the list's sort orders."""
 
     def __init__(self, limit: int, after: str, order: SortOrder) -> None:
         super().__init__(limit, after, order.name)
@@ -110,7 +110,7 @@ class OrderedPaging(SortedPaging):
 
     @property
     def span(self) -> PageSpan:
-        """Return the span to read. The span has one row more than the page, to detect the next page.
+        """Return the rows to read. The span has one row more than the page, to detect whether a next page exists.
 
         Raises InvalidInput.
         """
@@ -124,7 +124,7 @@ class OrderedPaging(SortedPaging):
         entity: Callable[[Row], Any] = lambda row: row,
         searched: SortKey | None = None,
     ) -> Page[Item]:
-        """Return a page of rows of `span`.
+        """Return a page of `rows`, which the caller read from `span`.
 
         `entity` returns the part of a row with the sort columns. `searched` is the key of the last searched row, if the
         search did not reach the end of the list.
@@ -144,7 +144,7 @@ class OrderedPaging(SortedPaging):
 
 
 def require_paging(orders: SortOrders) -> Callable[..., Awaitable[OrderedPaging]]:
-    """Return a dependency with `limit`, `after` and `sort` for these orders."""
+    """Return a dependency with `limit`, `after` and `sort` for a list with these sort orders."""
 
     async def paging(limit: _Limit = 100, after: _After = "", sort: str = orders.default) -> OrderedPaging:
         return OrderedPaging(limit, after, orders[sort])
@@ -155,7 +155,7 @@ def require_paging(orders: SortOrders) -> Callable[..., Awaitable[OrderedPaging]
 def require_time_paging(name: str, *, newest_first: bool = True) -> Callable[..., Awaitable[SortedPaging]]:
     """Return a dependency for a list that is sorted by time, in both directions.
 
-    The list parses the keys of cursors itself.
+    The route parses the keys of cursors.
     """
     default = DESCENDING_PREFIX + name if newest_first else name
 
@@ -169,7 +169,7 @@ Dependency = TypeVar("Dependency", bound=Callable[..., Awaitable[SortedPaging]])
 
 
 def _annotate_sort(paging: Dependency, names: Sequence[str], default: str) -> Dependency:
-    """Set the type of the parameter `sort`, because each list has other sort orders."""
+    """Set the type of the parameter `sort`, because the sort orders of each list are different."""
     paging.__annotations__["sort"] = build_sort_parameter(names, default)
     return paging
 
@@ -210,7 +210,7 @@ def _require_host(text: str) -> str:
 
 
 def build_invalid_place() -> InvalidInput:
-    return InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without `after`.")
+    return InvalidInput("Invalid cursor in `after`.", place="after", remedy="Repeat the request without `after`.")
 
 
 def format_moment_key(at: datetime, row_id: str) -> str:

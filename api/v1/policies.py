@@ -109,7 +109,7 @@ class RuleHits(BaseModel):
     rule: str = Field(description='Id of the rule; "" for the fallback of the policy.')
     name: str = Field(description="Name of the rule.")
     kind: Literal["pinned-deny", "rule", "fallback"] = Field(
-        description="Part of the policy document that the hits belong to."
+        description="Whether the hits belong to a pinned deny, a rule or the fallback."
     )
     hits_1d: int = Field(description="Number of hits of the rule in the last day (UTC).")
     hits_7d: int = Field(description="Number of hits of the rule in the last 7 days (UTC).")
@@ -281,7 +281,7 @@ def save_draft(
     access: Changes,
     policy: PolicySlug,
     text: _DocumentText,
-    comment: Annotated[Comment, Query(description="Comment on the draft, such as what changed, and why.")] = "",
+    comment: Annotated[Comment, Query(description="Comment on the draft, such as a summary of the change.")] = "",
 ) -> PolicyVersion:
     """Save a draft of a policy.
 
@@ -318,7 +318,7 @@ def save_draft(
     "/{policy}/publish",
     operation_id="publishPolicy",
     response_model=PolicyVersion | Job,
-    responses={202: {"model": Job, "description": "The job that replays the requests, because there are many."}},
+    responses={202: {"model": Job, "description": "Job that replays a large number of requests."}},
 )
 def publish_policy(
     access: Publishes, response: Response, policy: PolicySlug, body: PublicationInput

@@ -123,9 +123,11 @@ class PolicySimulationInput(Input):
 class PolicyReplayInput(PolicyTestInput):
     model_config = body_example({"policy": "office", "site": "main", "days": 7, "against": "recorded"})
 
-    days: int = Field(ge=1, le=MAX_DAYS, examples=[7], description="Number of past days whose requests to replay.")
+    days: int = Field(
+        ge=1, le=MAX_DAYS, examples=[7], description="Number of past days from which Admit replays requests."
+    )
     site: Slug | None = Field(
-        None, description="Slug of the site whose requests to replay; null for all sites that use the policy."
+        None, description="Slug of the site from which Admit replays requests; null for all sites that use the policy."
     )
     against: Literal["recorded", "published"] = Field(
         "recorded",
@@ -253,12 +255,12 @@ def simulate_request(access: ReadsLog, body: PolicySimulationInput) -> PolicySim
     responses={
         202: {
             "model": Job,
-            "description": ("The job that replays the requests, because there are many. Its result is a replay."),
+            "description": ("Job that replays a large number of requests. The result of the job is a replay."),
         }
     },
 )
 def replay(access: Replays, response: Response, body: PolicyReplayInput) -> PolicyReplay | Job:
-    """Replay recorded requests with the draft of a policy, and group the differences in the results.
+    """Replay recorded requests with the draft of a policy, and list the different results in groups.
 
     Requests without a policy decision, such as wrong passwords, are counted but not replayed. A replay of many requests
     becomes a job (202).

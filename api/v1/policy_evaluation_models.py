@@ -21,8 +21,8 @@ class PolicyCheck(BaseModel):
     tests: int = Field(description="Number of tests in the policy document.")
     fallback: Verdict = Field(description="Verdict of the policy's fallback.")
     notes: list[PolicyMistake] = Field(
-        description="Results in the policy that some NAS vendors do not support. For NASes of these vendors, Admit "
-        "rejects the devices."
+        description="Results in the policy that some NAS vendors do not support. Admit rejects devices at "
+        "NASes of these vendors."
     )
 
 
@@ -65,7 +65,7 @@ class PolicyTestRun(BaseModel):
     name: str = Field(description="Name of the test.")
     place: str = Field(description="Path of the test in the policy document.")
     passed: bool = Field(description="Whether all results of the test are as expected.")
-    unmet: list[UnmetExpectation] = Field(description="Results of the test that differ from the expected results.")
+    unmet: list[UnmetExpectation] = Field(description="Results of the test that are not as expected.")
     why: str = Field(description='Explanation of the failure in one sentence; "" if the test passed.')
     decision: PolicyDecision = Field(description="Decision of the policy about the request of the test.")
 
@@ -151,7 +151,8 @@ class ReplayExample(BaseModel):
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
     identity: str = Field(description="Identity that the device or user sent in the recorded request.")
     nas: str = Field(
-        description="Name of the NAS that sent the request; NAS-Identifier or address of an unregistered NAS."
+        description="Name of the NAS that sent the request. If the NAS is not registered: its NAS-Identifier "
+        "or address."
     )
     nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" if absent.')
     site: str = Field(description='Slug of the site of the NAS; "" if the site is unknown or deleted.')
@@ -196,7 +197,9 @@ class PolicyReplay(BaseModel):
     unchanged: int = Field(description="Number of replayed requests with the same result.")
     changed: int = Field(description="Number of replayed requests with a different result.")
     not_replayable: dict[str, int] = Field(description="Number of requests that Admit cannot replay, by reject reason.")
-    suppressed: int = Field(description="Number of similar rejects in the period that were not logged individually.")
+    suppressed: int = Field(
+        description="Number of rejects in the period that Admit only counted in the log entry of a similar reject."
+    )
     groups: int = Field(description="Total number of differences, including differences that are not listed.")
     differences: list[ReplayDifference] = Field(
         description="Differences between the compared results and the results of the draft, in groups."

@@ -59,13 +59,15 @@ class Pool(BaseModel):
         "session."
     )
     quarantine_seconds: int = Field(
-        description="Seconds of quarantine before another device can get a returned address."
+        description="Seconds for which no other device can get a returned address (quarantine)."
     )
     size: int = Field(description="Number of addresses in the pool.")
     used: int = Field(description="Number of addresses of the pool that devices use.")
     free: int = Field(description="Number of free addresses in the pool.")
     ready: int = Field(description="Number of addresses that cells have reserved in advance for new devices.")
-    quarantined: int = Field(description="Number of addresses in quarantine.")
+    quarantined: int = Field(
+        description="Number of returned addresses that no other device can get yet (see `quarantine_seconds`)."
+    )
     reserved: int = Field(description="Number of addresses that are reserved for a MAC address.")
     leaving: int = Field(
         description="Number of addresses that devices still use after you removed the addresses from the pool."
@@ -100,7 +102,10 @@ class PoolOptions(Input):
         "session.",
     )
     quarantine_seconds: Omittable[int] = Field(
-        None, ge=60, le=604_800, description="Seconds of quarantine before another device can get a returned address."
+        None,
+        ge=60,
+        le=604_800,
+        description="Seconds for which no other device can get a returned address (quarantine).",
     )
 
     def options(self) -> pools.PoolOptions:
@@ -155,13 +160,15 @@ class PoolUpdate(PoolOptions):
 
 class PoolLease(BaseModel):
     pool: str | None = Field(description="Name of the pool; null if the pool is being deleted.")
-    address: str = Field(description="Leased or quarantined IP address.")
+    address: str = Field(description="Leased IP address, or returned IP address in quarantine.")
     mac: str | None = Field(
         description="MAC address of the device that has or had the address; null if the address was released."
     )
     state: str = Field(description="State of the address.", json_schema_extra={"enum": ["leased", "quarantined"]})
     given_at: datetime | None = Field(description="Time when the device got the address.")
-    until: datetime | None = Field(description="Time when the quarantine ends, or when a lease without a session ends.")
+    until: datetime | None = Field(
+        description="Time when the quarantine of the address ends, or when a lease without a session ends."
+    )
     reserved: bool = Field(description="Whether the address is reserved for the device.")
     leaving: bool = Field(description="Whether you removed the address from the pool while a device uses the address.")
 
@@ -222,7 +229,7 @@ def list_leases(
         str, Query(max_length=100, description="Leased IP address, or the beginning of the address.")
     ] = "",
 ) -> Page[PoolLease]:
-    """List leased and quarantined addresses, with the last device of each address."""
+    """List leased addresses and returned addresses in quarantine, with the last device of each address."""
     with access.read() as session:
         names = pools.pool_names_by_id(session, tenant_id=access.tenant_id)
         rows = pools.list_leases(
@@ -241,7 +248,7 @@ def list_leases(
 def release_address(access: Changes, body: LeaseRelease) -> PoolLease:
     """Release an address that no session uses.
 
-    Other devices can get the address after the quarantine.
+    Other devices can get the address after `quarantine_seconds`.
     """
     with access.change() as change, body_references():
         names = pools.pool_names_by_id(change.session, tenant_id=access.tenant_id)

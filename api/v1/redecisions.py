@@ -95,7 +95,9 @@ class ActionCounts(BaseModel):
 
 
 class NasActionCounts(ActionCounts):
-    nas: str = Field(description="Name of the NAS of the sessions; NAS-Identifier or address of an unregistered NAS.")
+    nas: str = Field(
+        description="Name of the NAS of the sessions. If the NAS is not registered: its NAS-Identifier or address."
+    )
 
 
 class SiteActionCounts(ActionCounts):
@@ -118,7 +120,9 @@ class RedecisionExample(BaseModel):
     session: int = Field(description="Id of the session.")
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
     identity: str = Field(description="Identity that the device or user of the session sent.")
-    nas: str = Field(description="Name of the NAS of the session; NAS-Identifier or address of an unregistered NAS.")
+    nas: str = Field(
+        description="Name of the NAS of the session. If the NAS is not registered: its NAS-Identifier or address."
+    )
 
 
 class RedecisionDifference(BaseModel):
@@ -174,7 +178,9 @@ class RedecisionPreviewInput(Input):
 class RedecisionPreview(RedecisionSummary):
     sessions: int = Field(description="Number of live sessions that Admit checked.")
     unchanged: int = Field(description="Number of sessions for which a new decision has the same result.")
-    asked_already: int = Field(description="Number of sessions for which a CoA request is pending or has just ended.")
+    asked_already: int = Field(
+        description="Number of sessions for which a CoA request is pending or was just completed."
+    )
     disconnects: int = Field(description="Number of sessions that Admit would disconnect.")
     reauthentications: int = Field(description="Number of sessions that Admit would reauthenticate.")
     may_disconnect: int = Field(
@@ -351,7 +357,7 @@ def approve_redecision(access: Changes, redecision: _Redecision) -> Redecision:
 def stop_redecision(access: Changes, redecision: _Redecision) -> CancelledRedecision:
     """Stop a re-decision and cancel the queued CoA requests of the re-decision.
 
-    Completed requests are not reverted.
+    Admit does not revert completed requests.
     """
     with access.change() as change:
         run = _require_match(change, access, redecision)

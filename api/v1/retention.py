@@ -39,7 +39,7 @@ _Log = Annotated[LogName, Path(description="Name of the log.")]
 
 
 class RetentionNotice(BaseModel):
-    """Warning about the deletion of rows of a log: early, after a change, or delayed by a missing export."""
+    """Warning about an early deletion of log rows, a deletion after a change, or a deletion delayed by an export."""
 
     log: str = Field(description="Name of the log that the warning is about.")
     kind: str = Field(
@@ -63,16 +63,17 @@ class Retention(ObservedModel):
     used_bytes: int = Field(description="Estimated size of the log in bytes.")
     used_rows: int = Field(description="Estimated number of rows in the log.")
     oldest_day: date | None = Field(description="Oldest day of which the log has rows.")
-    kept_from: date = Field(description="Oldest day of the log that Admit does not delete.")
+    kept_from: date = Field(description="Oldest day of the log that Admit keeps.")
     kept_from_later: date = Field(
-        description="Oldest day of the log that Admit does not delete after pending changes take effect."
+        description="Oldest day of the log that Admit will keep when pending changes take effect."
     )
     export: ExportFormat | None = Field(
         description="File format of the export before Admit deletes rows; null for no export."
     )
     held: bool = Field(description="Whether a hold prevents the deletion of rows.")
     notices: list[RetentionNotice] = Field(
-        description="Warnings about the deletion of rows: early, after a change, or delayed by a missing export."
+        description="Warnings about an early deletion, a deletion after a change of retention, or a deletion "
+        "that waits for an export."
     )
 
     def observed_fields(self) -> set[str]:
@@ -91,8 +92,8 @@ class RetentionPreview(Retention):
 class RetentionUpdate(Input):
     """Change of retention.
 
-    Omitted fields stay unchanged. "default" selects the platform's value, "none" ends exports. null means no budget or
-    no exports.
+    Omitted fields stay unchanged. "default" selects the platform's value. "none" ends exports. null means no budget for
+    `bytes`, and no exports for `export`.
     """
 
     model_config = body_example({"days": 90, "export": "csv"})

@@ -67,7 +67,7 @@ class SecretRotationEnd(Input):
 
 
 class SecretRotationCounts(BaseModel):
-    """NASes by the secret that each NAS uses.
+    """Number of NASes by the secret that they use.
 
     `back` is the number of NASes that used the new secret, then the old secret again.
     """
@@ -88,11 +88,11 @@ class SecretRotation(ObservedModel):
     )
     created_at: datetime = Field(description="Time when the rotation was created.")
     opened_at: datetime | None = Field(
-        description="Time since when the old and the new secret work; null while cells prepare the rotation."
+        description="Time when both secrets began to work; null while cells prepare the rotation."
     )
     ends_at: datetime = Field(description="End of the period in which the old and the new secret work.")
     ended_at: datetime | None = Field(description="Time when the rotation ended; null if the rotation has not ended.")
-    nases: SecretRotationCounts = Field(description="Number of NASes by the secret that each NAS uses.")
+    nases: SecretRotationCounts = Field(description="Number of NASes by the secret that they use.")
     plan: list[str] = Field(description="Next steps of the rotation.")
 
     def observed_fields(self) -> set[str]:

@@ -32,7 +32,7 @@ class SelfTestCheck(BaseModel):
     sent: str = Field(examples=["unknown device"], description="Request that the check sent.")
     expected: str = Field(examples=["permit VLAN 20"], description="Result that the check expects.")
     got: str = Field(examples=["permit VLAN 20"], description="Result that the check received.")
-    because: str = Field(description="Explanation why the check expects this result.")
+    because: str = Field(description="Reason why the check expects this result.")
     reason: str = Field(
         examples=["rule-permitted"], description='Reason code that the cell logged; "" if the cell did not decide.'
     )
@@ -97,7 +97,11 @@ def _parse_place(key: str) -> tuple[datetime, UUID] | None:
             raise ValueError(moment)
         return at, UUID(number)
     except ValueError as exc:
-        raise InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without `after`.") from exc
+        raise InvalidInput(
+            "Invalid cursor in `after`.",
+            place="after",
+            remedy="Repeat the request without `after`.",
+        ) from exc
 
 
 def build_self_test(row: SelfTestRow) -> SelfTest:

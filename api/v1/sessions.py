@@ -40,7 +40,9 @@ class Session(BaseModel):
     id: int = Field(description="Permanent id of the session.")
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
     user: str = Field(description='User name of the session; "" if unknown.')
-    nas: str = Field(description="Name of the NAS of the session; NAS-Identifier or address of an unregistered NAS.")
+    nas: str = Field(
+        description="Name of the NAS of the session. If the NAS is not registered: its NAS-Identifier or address."
+    )
     nas_id: UUID | None = Field(description="Id of the NAS of the session; null for an unregistered NAS.")
     nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" if absent.')
     site: str | None = Field(
@@ -152,7 +154,7 @@ def reauthenticate_session(access: Disconnects, session: _Session) -> CoaRequest
 
 @router.post("/{session}/bounce", status_code=202, operation_id="bounceSession")
 def bounce_session(access: Disconnects, session: _Session) -> CoaRequest:
-    """Request that the NAS takes the port of a session down and up."""
+    """Request that the NAS shuts down the port of a session for a short time (port bounce)."""
     return _create_coa_request(access, session, "bounce")
 
 
@@ -171,7 +173,11 @@ def _parse_key(text: str) -> SessionKey | None:
     if key is None and not text:
         return None
     if key is None or word not in _SESSION_STATES:
-        raise InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without `after`.")
+        raise InvalidInput(
+            "Invalid cursor in `after`.",
+            place="after",
+            remedy="Repeat the request without `after`.",
+        )
     return SessionKey(_SESSION_STATES[word], *key)
 
 

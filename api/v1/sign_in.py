@@ -77,7 +77,8 @@ class PasswordLinkResponse(BaseModel):
 class SignedIn(BaseModel):
     state: Literal["signed-in"] = Field(default="signed-in", description="State of the sign-in: signed-in.")
     csrf_token: str = Field(
-        examples=["q83vEjRWeJASNFZ4kBI0Vg"], description="Token for the header Admit-CSRF of changes by cookie."
+        examples=["q83vEjRWeJASNFZ4kBI0Vg"],
+        description="CSRF token. Changes that use the sign-in cookie must send the token in the header Admit-CSRF.",
     )
 
 
@@ -100,7 +101,8 @@ class PasskeyOptions(BaseModel):
     )
     challenge: str = Field(
         description=(
-            "Challenge for the next request, which must come within five minutes, with the authenticator's response."
+            "Challenge for the next request. Send that request within five minutes, with this challenge and "
+            "the response of the passkey."
         )
     )
 

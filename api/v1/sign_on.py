@@ -1,4 +1,4 @@
-"""Single sign-on by the provider of an MSP or tenant: settings, sign-ins, and the sign-in itself."""
+"""Single sign-on by the provider of an MSP or tenant: settings, sign-in, and the list of sign-ins."""
 
 from datetime import datetime
 from typing import Annotated
@@ -39,7 +39,7 @@ _SignOnId = Annotated[UUID, Path(description="Id of the single sign-on settings.
 
 
 class SignOnRule(Input):
-    """Rule by which a person of the provider becomes a member, depending on e-mail domain and group."""
+    """Rule by which a person who signs in by the provider becomes a member, depending on e-mail domain and group."""
 
     role: Slug = Field(examples=["help-desk"], description="Slug of the role of the new member.")
     domain: str = Field(

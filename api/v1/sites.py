@@ -50,12 +50,12 @@ class Site(BaseModel):
     default: bool = Field(description="Whether NASes that are not registered belong to the site.")
     monitor: bool = Field(
         description=(
-            "Whether the site is in monitor mode: Admit logs verdicts without enforcing them, and admits devices "
-            "with the fallback."
+            "Whether the site is in monitor mode: Admit logs verdicts without enforcing them, and admits "
+            "devices with the results of the fallback."
         )
     )
     fallback: dict[str, Any] | None = Field(
-        description="Outcome of the site that replaces the policy's fallback; null to use the policy's fallback."
+        description="Outcome to use at this site instead of the policy's fallback; null to use the policy's fallback."
     )
 
 
@@ -77,12 +77,13 @@ class SiteUpdate(Input):
     monitor: Omittable[bool] = Field(
         None,
         description=(
-            "Whether the site is in monitor mode: Admit logs verdicts without enforcing them, and admits devices "
-            "with the fallback."
+            "Whether the site is in monitor mode: Admit logs verdicts without enforcing them, and admits "
+            "devices with the results of the fallback."
         ),
     )
     fallback: dict[str, Any] | None = Field(
-        None, description="Outcome of the site that replaces the policy's fallback; null to use the policy's fallback."
+        None,
+        description="Outcome to use at this site instead of the policy's fallback; null to use the policy's fallback.",
     )
     policy: Slug | None = Field(None, description="Slug of the site's policy; null to deny everything.")
     default: Omittable[bool] = Field(

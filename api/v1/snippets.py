@@ -26,7 +26,7 @@ class Snippet(BaseModel):
     id: str = Field(description="Permanent id of the configuration snippet.")
     title: str = Field(description="Title of the configuration snippet.")
     vendor: str = Field(
-        description="Vendor of the NAS, whose recipe determines how Admit ends sessions (docs/reference/vendors.md)."
+        description="Vendor of the NAS, which determines how Admit ends sessions (docs/reference/vendors.md)."
     )
     access: AccessKind = Field(description="Kind of access that the snippet configures.")
     kind: SnippetKind = Field(description="Form of the snippet: commands to paste, a file, or manual steps.")

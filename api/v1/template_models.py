@@ -86,9 +86,10 @@ class TemplateFollowerInput(Input):
 
 
 class StageInput(Input):
-    """Stage of a roll-out, with either a list of tenants, or a share of all outdated tenants in percent.
+    """Stage of a roll-out.
 
-    A share includes the tenants of earlier stages.
+    Either `tenants` lists the tenants, or `share` is a percentage of all outdated tenants, which includes the tenants
+    of earlier stages.
     """
 
     tenants: list[Slug] | None = Field(
@@ -97,7 +98,11 @@ class StageInput(Input):
         description="Slugs of the tenants in the stage, which follow the template; null if `share` is set.",
     )
     share: int | None = Field(
-        None, ge=1, le=100, description="Percentage of all outdated tenants in the stage; null if `tenants` is set."
+        None,
+        ge=1,
+        le=100,
+        description="Percentage of all outdated tenants that this and the earlier stages "
+        "update; null if `tenants` is set.",
     )
     minutes: int = Field(
         ge=MIN_MINUTES,
@@ -152,10 +157,10 @@ class RolloutTenant(BaseModel):
         description="Number of rejected devices in a period of the same length before the update."
     )
     devices_before: int | None = Field(
-        description="Number of admitted and rejected devices in a period of the same length before the update."
+        description="Total number of admitted and rejected devices in a period of the same length before the update."
     )
     rejected_since: int | None = Field(description="Number of rejected devices since the update.")
-    devices_since: int | None = Field(description="Number of admitted and rejected devices since the update.")
+    devices_since: int | None = Field(description="Total number of admitted and rejected devices since the update.")
 
 
 class Rollout(BaseModel):

@@ -48,7 +48,7 @@ Reads = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ))]
 # Reading differences requires each tenant's own read permissions (nac.onboarding.templates.parts).
 Compares = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ, Effect.DISCLOSURE, also=READ_ALL_PARTS))]
 Changes = Annotated[Access, Depends(ChangesMsp(Permission.TEMPLATE_MANAGE, Effect.DRAFT))]
-# Requires, at each tenant, the permissions for its parts (nac.onboarding.templates.parts).
+# Requires, at each tenant, the permissions for the parts of the template (nac.onboarding.templates.parts).
 RollsOut = Annotated[
     Access,
     Depends(

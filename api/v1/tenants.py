@@ -300,7 +300,7 @@ def create_tenant_of_msp(request: Request, access: Creates, body: TenantInput) -
 
 def _create_tenant(request: Request, access: Access, body: TenantInput) -> TenantDetail:
     with access.change() as change:
-        # The tenant takes a slot of a cell.
+        # The platform assigns a slot of a cell to the tenant.
         enter_platform(change.session, msp_id=access.msp_id)
         begun = None if change.made_id is None else TenantId(change.made_id)
         row = finish_tenant(change.session, actor=access.actor, tenant_id=begun, signing=get_signing(request))
@@ -438,7 +438,8 @@ def delete_tenant(
             actor=access.actor,
             tenant_id=tenant_id,
             purge_at=utc_now() + timedelta(days=grace),
-            # Prevents an unnoticed change of `days` during a deletion.
+            # With `days`, a tenant that is already being deleted is an error, because the first `days` would still
+            # apply.
             is_new=days is not None,
         )
         return change.answer(_build_tenant_detail(access, change.session, row))

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# These limits are valid dates in each time zone.
+# These two times are valid dates in every time zone.
 LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
 
@@ -30,5 +30,5 @@ def _require_in_range(moment: datetime) -> datetime:
 
 
 Moment = Annotated[AwareDatetime, BeforeValidator(_require_rfc_3339), AfterValidator(_require_in_range)]
-# Can be in the past.
+# A time that can be in the past.
 PastMoment = Annotated[Moment, Field(examples=["2026-01-31T08:00:00Z"])]

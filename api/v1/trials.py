@@ -47,7 +47,8 @@ class Trial(ObservedModel):
     most_authentications_a_day: int = Field(description="Maximum number of authentications per day during the trial.")
     over_since: datetime | None = Field(
         description=(
-            "Time since when the trial exceeds its maximum number of authentications; null while the trial does not."
+            "Time when the trial began to exceed its maximum number of authentications; null if the trial is "
+            "within the maximum."
         )
     )
     created_at: datetime = Field(description="Time when the trial was created.")

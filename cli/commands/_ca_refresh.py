@@ -1,4 +1,4 @@
-"""Requests that the worker fetches the certificate status of external authorities, and prints the result."""
+"""Refresh of the certificate status of external authorities: sends a request to the worker and prints the result."""
 
 import time
 
@@ -12,7 +12,7 @@ from nac.kit.clock import utc_now
 from nac.kit.ids import TenantId
 from nac.models import CertificateAuthority, StatusSource
 
-# The worker fetches every 20 s. If a tenant's servers do not respond, this takes up to a minute.
+# The worker fetches statuses every 20 s. If a tenant's servers do not respond, a fetch takes up to a minute.
 _ANSWERED_SECONDS = 90
 _PAUSE_SECONDS = 0.5
 
@@ -88,7 +88,7 @@ def _status_row(session: Session, source: StatusSource | None) -> Row:
 
 
 def freshness(source: StatusSource | None) -> str:
-    """Return a short text with the age of the current list, and whether the last attempt to fetch a list failed."""
+    """Return a short text with the age of the current CRL, and whether the last attempt to fetch a CRL failed."""
     if source is None:
         return "ours"
     if source.crl_this_update is None or source.crl_next_update is None:

@@ -99,7 +99,8 @@ def issue_certificate(
                 )
             stored = certificates.require_by_serial(session, tenant_id=tenant_id, serial=issued.serial.hex())
             row = _certificate_row(stored)
-            # Before the transaction ends: Admit does not issue the certificate if its key cannot be written.
+            # Write the files before the transaction ends. If a file cannot be written, Admit does not issue the
+            # certificate.
             files = handout.write(issued, password=password, legacy=p12_legacy)
     show_one(row | {"files": files} if as_json else row | files, as_json=as_json)
 

@@ -1,7 +1,4 @@
-"""Texts for the results of policy tests, replays and simulations.
-
-Files with policies and requests, read with the messages of the policy engine.
-"""
+"""Texts for results of policy tests, replays and simulations. Functions that read policy and request files."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,7 +102,7 @@ def _describe_policy(simulation: dict[str, Any]) -> str:
 
 @contextmanager
 def report_mistakes(document: str = "") -> Iterator[None]:
-    """Report mistakes of a local file like the API does. Paths of fields begin with the name of the file."""
+    """Report mistakes in a local file in the same form as the API. Paths of fields begin with the name of the file."""
     from nac.engine import DocumentErrors
 
     try:

@@ -22,7 +22,6 @@ class _OperationCommands(click.Group):
         return None if found is None else make_raw_command(found, lambda: _connect(ctx))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List commands by noun."""
         known = _operations(ctx)
         for noun in sorted({operation.noun for operation in known.values()}):
             with formatter.section(noun or "other"):

@@ -1,4 +1,4 @@
-"""Commands of `./admit ca` that read or write files of the user. Other commands are in `cli/remote/commands.toml`."""
+"""Commands of `./admit ca` that read or write files of the user."""
 
 import base64
 import io
@@ -121,7 +121,7 @@ def export_root_key(tenant: str, out: Path, passphrase_file: Path, forget: bool,
     with create_file(out, mode=0o600) as file:
         file.write(key.encode())
     if forget:
-        # Only after the file is on disk.
+        # Delete the key only after the file is on disk.
         call_operation(api, "delete-root-key", tenant=tenant)
     root = call_operation(api, "get-authority", tenant=tenant, authority="root")
     show_one({**root, "file": str(out)}, as_json=as_json)

@@ -1,7 +1,4 @@
-"""Commands of `./admit cert` that write files of the user, or that cover all tenants.
-
-Other commands are in `cli/remote/commands.toml`.
-"""
+"""Commands of `./admit cert` that write files of the user, or that cover all tenants."""
 
 from datetime import datetime
 from pathlib import Path

@@ -27,7 +27,7 @@ _VERDICTS = {
 }
 _WOULD_BE = {"permit": "admitted", "quarantine": "put into quarantine", "deny": "denied"}
 
-# As in the API's `Decision`.
+# Fields as in the API's `Decision`.
 _Decision = Mapping[str, Any]
 
 
@@ -48,8 +48,8 @@ _Decision = Mapping[str, Any]
 def command(tenant: str, since: datetime | None, limit: int, as_json: bool, **criteria: str | bool | None) -> None:
     """List decisions with reasons, newest first, and advice for rejects.
 
-    A search by NAS, site or permitting rule reads the whole log. With --since, the search reads only the log after that
-    time.
+    A search only by NAS, by site, or by a reason for an admission can read the whole log. With --since, the search
+    reads only the log after that time.
     """
     found = list_items(
         connect(),
@@ -81,7 +81,7 @@ def _show(decision: _Decision) -> None:
     where = " at ".join(filter(None, (" ".join(filter(None, (decision["nas"], port))), decision["site"])))
     vlan = decision["vlan"] and f"VLAN {decision['vlan']}"
     facts = (vlan, *decision["addresses"], decision["method"], user, where and f"from {where}")
-    # Monitor mode admits all devices. The line below has the verdict.
+    # Monitor mode admits all devices. The verdict is in a later line of the output.
     verdict = "permit" if decision["monitored_by"] else decision["verdict"]
     at = datetime.fromisoformat(decision["at"]).astimezone(UTC)
     click.echo(f"{at:%Y-%m-%d %H:%M:%S}  {_VERDICTS.get(verdict, verdict)}  {mac or '-':<17}  {_line(facts)}")

@@ -38,7 +38,7 @@ def command(purge: bool, yes: bool) -> None:
 def _folders(layout: Layout) -> list[Path]:
     """Return the folders to delete.
 
-    Folders outside var/ come first, because a file in var/ has the paths of these folders.
+    Folders outside var/ come first, because a file in var/ contains the paths of these folders.
     """
     outside = [layout.postgres.parent] if not layout.postgres.is_relative_to(layout.var) else []
     outside += [layout.run] if not layout.run.is_relative_to(layout.var) else []

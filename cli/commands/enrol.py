@@ -1,4 +1,4 @@
-"""`./admit enrol profile`. Other commands are in `cli/remote/commands.toml`."""
+"""`./admit enrol profile`."""
 
 import base64
 import os

@@ -1,7 +1,4 @@
-"""Commands of `./admit export` that wait for an export or copy the exported files.
-
-Other commands are in `cli/remote/commands.toml`.
-"""
+"""Commands of `./admit export` that wait for an export or copy the exported files."""
 
 import os
 import time

@@ -1,7 +1,4 @@
-"""`./admit identity-source`: commands that read settings from files.
-
-Other commands are in `cli/remote/commands.toml`.
-"""
+"""`./admit identity-source`: commands that read settings from files."""
 
 import json
 from collections.abc import Iterable

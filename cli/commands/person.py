@@ -1,4 +1,4 @@
-"""`./admit person add`. Other commands are in `cli/remote/commands.toml`."""
+"""`./admit person add`."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`./admit policy`: commands that read files or explain results. Other commands are in `cli/remote/commands.toml`."""
+"""`./admit policy`: commands that read files or explain results."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -63,7 +63,7 @@ def validate(file: BinaryIO, tenant: str | None, as_json: bool) -> None:
     if tenant is not None:
         _check(file, tenant, as_json=as_json)
         return
-    # Imported here because it loads the engine, as in other commands.
+    # Imported here because it loads the policy engine, which other commands do not need.
     from nac.engine import compile_policy
     from nac.policies.nas_support import list_vendor_limits
 
@@ -233,7 +233,7 @@ def publish(tenant: str, slug: str, number: int | None, acknowledge: str, as_jso
     with _report_refusals(as_json=as_json):
         version = call_operation(api, "publish-policy", **of, version=number, acknowledge=acknowledge)
     if "status" not in version:
-        # The replay took long, so the result is that of a job.
+        # The replay took long, so a job published the draft.
         version = call_operation(api, "get-policy-version", **of, version=version["version"])
     show_one(_version_row(version), as_json=as_json)
 
@@ -306,7 +306,7 @@ def test(tenant: str, slug: str, file: BinaryIO | None, number: int | None, as_j
 @slug_option
 @json_option
 def hits(tenant: str, slug: str, as_json: bool) -> None:
-    """Show the hits of each rule of the version in force in the last 1, 7 and 30 days (UTC), and the last hit.
+    """Show the hits of each rule in the last 1, 7 and 30 days (UTC), and the last hit, for the version in force.
 
     The output marks rules without a hit since publication.
     """
@@ -328,13 +328,13 @@ def _hits_row(row: Row) -> Row:
 @command.command()
 @tenant_option
 @slug_option
-@click.option("--draft", type=click.File("rb"), help="File with the policy document to replay.")
 @click.option(
-    "--version", "number", type=int, help="Number of the policy version to replay (default the newest version)."
+    "--draft", type=click.File("rb"), help="File with the policy document that decides the replayed requests."
 )
 @click.option(
-    "--days", type=click.IntRange(min=1), required=True, help="Number of days, up to now, whose requests to replay."
+    "--version", "number", type=int, help="Policy version that decides the replayed requests (default newest)."
 )
+@click.option("--days", type=click.IntRange(min=1), required=True, help="Number of past days to replay requests from.")
 @site_option
 @click.option(
     "--against",
@@ -479,7 +479,6 @@ def attributes(as_json: bool) -> None:
 
 
 def _group_by_operators(all_attributes: "Iterable[PolicyAttribute]") -> dict[Sequence[str], dict[str, None]]:
-    """Return the kinds of attributes, grouped by their operators."""
     from nac.engine.operators import list_operators
 
     kinds: dict[Sequence[str], dict[str, None]] = {}

@@ -1,4 +1,4 @@
-"""Commands of `./admit retention` that warn before data is lost. Other commands are in `cli/remote/commands.toml`."""
+"""Commands of `./admit retention` that warn before data is lost."""
 
 import re
 from typing import Any, cast
@@ -127,7 +127,7 @@ def limits() -> None:
 @click.option("--default-days", type=int, help="Retention in days for tenants that set no retention.")
 @click.option("--ceiling-days", type=int, help="Maximum retention in days that a tenant can set.")
 @click.option("--ceiling-bytes", type=Size(), help="Maximum size of each tenant's log; 'none' for no maximum.")
-@click.option("--reset", is_flag=True, help="Reset the bounds to the built-in defaults.")
+@click.option("--reset", is_flag=True, help="Reset the limits to the built-in defaults.")
 @click.option("--yes", is_flag=True, help="Skip the confirmation of shorter retention.")
 @json_option
 def limits_set(
@@ -140,9 +140,9 @@ def limits_set(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Set the bounds for a log. Omitted bounds do not change.
+    """Set the limits for a log. Omitted limits do not change. The limits also apply to existing settings.
 
-    The bounds also apply to existing settings. Shorter retention takes effect after a week.
+    Shorter retention takes effect after a week.
     """
     api = connect()
     before = call_operation(api, "get-retention-limits", log=log)
@@ -155,7 +155,7 @@ def limits_set(
     is_ordered = after["floor_days"] <= after["default_days"] <= after["ceiling_days"]
     if not yes and is_ordered and _is_less(before, after):
         confirm(
-            f"Data of the {log} log beyond these bounds will be deleted in {NOTICE_PERIOD.days} days, for all tenants."
+            f"Data of the {log} log beyond these limits will be deleted in {NOTICE_PERIOD.days} days, for all tenants."
             " Continue?"
         )
     if reset:
@@ -166,5 +166,5 @@ def limits_set(
 
 
 def _is_less(before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Whether a tenant could lose data sooner."""
+    """Whether a limit becomes lower, so that Admit could delete a tenant's data sooner."""
     return any((after[name] or UNBOUNDED) < (before[name] or UNBOUNDED) for name in _LIMITS)

@@ -1,7 +1,4 @@
-"""Commands of `./admit tenant` that call several operations of the API, and the purge.
-
-Other commands are in `cli/remote/commands.toml`.
-"""
+"""Commands of `./admit tenant` that call several operations of the API, and `./admit tenant delete`."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,7 +15,7 @@ from cli.remote.results import show_result
 from nac.kit.clock import utc_now
 from nac.kit.ids import MspId
 
-# `nac.onboarding.trials` makes this MSP for sign-ups. It is never the default.
+# `nac.onboarding.trials` creates this MSP for sign-ups. This MSP is never the default.
 _TRIALS = "trials"
 _MAX_DELETION_DAYS = 365
 

@@ -17,14 +17,14 @@ from cli.output import Progress
 from cli.packages import TEST_PACKAGES
 
 _PYTHON = (sys.executable, "-P", "-m")
-# Three more workers than the smallest machine has cores, because tests often wait for programs. Each worker starts its
-# own PostgreSQL and radiusd.
+# Number of workers: three more than the cores of the smallest machine, because tests often wait for programs. Each
+# worker starts its own PostgreSQL and radiusd.
 _PROCESSES = "5"
 # Distribute whole files, because tests of a file share a radiusd. tests/conftest.py defines the order.
 _SIDE_BY_SIDE = ("-n", _PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "40")
-# Use few processes, because each takes seconds to start. Tests that failed in the last run come first.
+# Use few processes, because each process takes seconds to start. Tests that failed in the last run come first.
 _QUICK = ("-m", "not alone and not long", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "--failed-first")
-# Folder of fault tests. They need an idle machine.
+# Folder of fault tests, which need an idle machine.
 _ALONE = "tests/whole/faults"
 _CHECKS: dict[str, tuple[str, ...]] = {
     "ruff": (*_PYTHON, "ruff", "check", "."),
@@ -76,7 +76,6 @@ def command(
 
 
 def _runs(faults: bool, with_long: bool, quick: bool, arguments: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return the pytest runs: name and arguments of each run."""
     if quick:
         return {"quick tests": [*_QUICK, *quick_files(), *arguments]}
     if faults:

@@ -1,4 +1,4 @@
-"""`./admit token make`. Other commands are in `cli/remote/commands.toml`."""
+"""`./admit token make`."""
 
 from datetime import timedelta
 
@@ -48,7 +48,7 @@ def make(
         )
     if not (role or permissions):
         raise InvalidInput(
-            "The token needs a permission.",
+            "The new token has no role and no permission.",
             place="--role",
             remedy="Set --role, such as --role auditor, or --permission, such as --permission endpoint.read.",
         )

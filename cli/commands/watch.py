@@ -26,9 +26,7 @@ KINDS = ("authentication", "accounting", "coa", "alarm", "endpoint", "certificat
 
 @click.command()
 @tenant_option
-@click.option(
-    "--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Kind of the displayed events; repeatable."
-)
+@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Kind of events to show; repeatable.")
 @click.option("--mac", default="", help="MAC address of the device, in any notation.")
 @click.option("--user", metavar="NAME", default="", help="User name or certificate name in the events.")
 @click.option("--nas", metavar="NAME", default="", help="Name, NAS-Identifier or address of the NAS.")
@@ -69,7 +67,7 @@ def _format_mac(text: str) -> str:
 
 
 def _list_nas_names(api: ApiClient, tenant: str, nas: str) -> frozenset[str]:
-    """Return the names and ids by which events can identify the NAS. Several NASes can have the same name."""
+    """Return the names and ids that identify the NAS in events. Several NASes can have the same name."""
     registered = list_items(api, "list-nases", tenant=tenant)
     return frozenset([nas.lower(), *(each["id"] for each in registered if each["name"].lower() == nas.lower())])
 

@@ -24,8 +24,8 @@ from nac.kit.clock import utc_now
 from nac.kit.mac import display_mac
 from nac.kit.settings import Settings
 
-# Checks run at the same time, because most of their time is the reject delay. A tool needs only 20 ms of processor
-# time.
+# Number of simultaneous checks. Most of the time, checks wait for the reject delay. A tool needs only 20 ms of
+# processor time.
 _AT_ONCE = 12
 _CLOCK_SLACK = timedelta(minutes=1)
 
@@ -112,7 +112,10 @@ def _board_file(settings: Settings) -> Path:
 
 
 def run_checks(domain: CommandContext, checks: list[Check]) -> tuple[CheckResult, ...]:
-    """Run the checks, and return rows in the order of `checks`. Checks whose log records arrive last start first."""
+    """Run the checks, and return the rows of the board in the order of `checks`.
+
+    Checks whose log records arrive last start first.
+    """
     since = utc_now() - _CLOCK_SLACK
     run = secrets.token_hex(4)
     marks = [f"demo-{run}-{number}" for number in range(len(checks))]
@@ -157,7 +160,7 @@ def compare_result(check: Check, seen: Observation, evidence: Evidence) -> Check
 
 
 def _reason(check: Check, evidence: Evidence) -> str:
-    """Return the actual reason, and the number of records if the number is not as expected."""
+    """Return the actual reason code, and the number of log records if this number is not as expected."""
     reasons = " and ".join(dict.fromkeys(decision.reason for decision in evidence.decisions))
     if evidence.count == check.records:
         return reasons
@@ -216,5 +219,5 @@ def describe_enrolment(domain: CommandContext, tenant: DemoTenant) -> dict[str, 
 
 
 def relative_to_checkout(path: Path) -> str:
-    """Return the path relative to the checkout, if the path is below the checkout."""
+    """Return the path relative to the checkout; the unchanged path if it is outside the checkout."""
     return str(path.relative_to(CHECKOUT) if path.is_relative_to(CHECKOUT) else path)

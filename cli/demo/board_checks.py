@@ -22,7 +22,7 @@ from cli.demo.tools import (
 from nac.kit.mac import display_mac
 from radius.agent.shipping.conversations import ABANDONED_AFTER_MICROSECONDS
 
-# Seconds to wait after the reject delay. Without a response until then, Admit will not respond.
+# Seconds to wait for a response after the reject delay. After this time, the check reports no response.
 _SILENCE_SECONDS = 1
 _PATIENCE_SECONDS = 4
 _REAUTHENTICATIONS = 3
@@ -283,8 +283,6 @@ def _radclient_check(
     *,
     server: RadiusServer | None = None,
 ) -> Check:
-    """Return a check that sends a request with radclient."""
-
     def act(mark: str) -> Observation:
         attributes = [_NAS, ("NAS-Port-Id", mark), *request.items()]
         patience = _SILENCE_SECONDS if expected == SILENCE else _PATIENCE_SECONDS
@@ -309,8 +307,6 @@ def _eapol_check(
     network: Mapping[str, str],
     reauthentications: int = 0,
 ) -> Check:
-    """Return a check that runs an EAP conversation with eapol_test."""
-
     def act(mark: str) -> Observation:
         mac = display_mac(tenant.devices.laptop)
         result = run_eapol_test(

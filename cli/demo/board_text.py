@@ -35,7 +35,7 @@ def _table(board: Board) -> Iterator[str]:
         yield ""
 
 
-# The table has the actual result. If it differs from the expected result, another line has the expected result.
+# The table contains the actual results. If an expected result differs, a separate line contains the expected result.
 _HEAD = ("check", "sent", "got", "reason in auth_log", "ms")
 _MARKS = {True: click.style("ok  ", fg="green"), False: click.style("FAIL", fg="red")}
 
@@ -81,7 +81,7 @@ def _summary(board: Board) -> Iterator[str]:
 
 
 def render_differences(board: Board) -> str:
-    """Return the text after a start, with the checks that have unexpected results, and how to reset the demo."""
+    """Return the text to show after a start: the checks with unexpected results, and how to reset the demo."""
     wrong = [f"  {row.tenant}, {row.name}, {row.sent}" for row in board.rows if not row.ok]
     return "\n".join(
         (

@@ -1,9 +1,4 @@
-"""Definition of a check, and the texts of results.
-
-Rows that the demo's requests produced, read from PostgreSQL in the tenant's scope.
-
-The requests of a check contain a unique text, the mark of the check, in NAS-Port-Id and Acct-Session-Id.
-"""
+"""Definition of a check, the log rows of its requests, and the texts of results."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -40,9 +35,11 @@ class Evidence:
 def gather_evidence(
     domain: CommandContext, slug: str, expected: Mapping[str, int], *, since: datetime, patience_seconds: float
 ) -> dict[str, Evidence]:
-    """Return the log rows of each check, by the mark of the check.
+    """Return the log rows of each check.
 
-    Waits up to a limit for the number of rows in `expected`.
+    The keys are the marks: texts in NAS-Port-Id and Acct-Session-Id that identify the requests of a check.
+
+    Waits at most `patience_seconds` until each check has the number of rows in `expected`.
     """
     deadline = time.monotonic() + patience_seconds
     while True:
@@ -96,17 +93,18 @@ class Check:
     name: str
     # Description of the request.
     sent: str
-    # Expected text: the results of `act` and `tell` together.
+    # Expected text on the board: the text that `act` returns, followed by the text that `tell` returns.
     expected: str
     # Expected reason code in auth_log; "" if Admit must log nothing.
     reason: str
-    # Sends the requests. The requests contain the text of the argument, which identifies their log rows.
+    # Sends the requests of the check. Each request contains the argument, by which the demo finds the log rows.
     act: Callable[[str], Observation]
-    # Returns text from the rows in the database, which is added to the tool's result.
+    # Returns a text about the log rows of the check.
     tell: Callable[[Evidence], str] = _no_text
-    # Expected rows of auth_log and accounting_log.
+    # Expected number of rows in auth_log and accounting_log.
     records: int = 1
-    # Seconds until the cell writes the rows, if it intentionally waits. Such a check does not run at each start.
+    # Seconds for which the cell intentionally waits before it writes the rows. A check with this delay does not run at
+    # each start.
     recorded_after_seconds: float = 0
 
     @property
@@ -125,7 +123,10 @@ def describe_response(answer: RadiusResponse | None) -> str:
 
 
 def describe_eap_result(result: EapolResult, *, keys: bool = True) -> str:
-    """Return a text like `describe_response`, with the EAP result. Several equal responses are "4 x permit ..."."""
+    """Return a text like `describe_response`, with the EAP result.
+
+    For several equal responses, the text begins with "4 x permit".
+    """
     texts = list(dict.fromkeys(describe_response(answer) for answer in result.answers)) or [SILENCE]
     count = f"{len(result.answers)} x " if len(result.answers) > 1 else ""
     text = count + " and ".join(texts)

@@ -1,8 +1,7 @@
-"""Certificates of the demo as files.
+"""Certificate files of the demo, and settings for EST and SCEP at a demo tenant.
 
-Admit does not store the keys, so the demo issues missing or invalid files again.
-
-Settings for EST and SCEP at a demo tenant. Each run creates new secrets, because a secret works once.
+Admit does not store the keys, so the demo issues a certificate again if its files are missing or invalid. Each run
+creates new enrolment secrets, because a secret works only once.
 """
 
 from dataclasses import dataclass
@@ -45,7 +44,10 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class CertificatePlan:
-    """A certificate that each tenant gets. The validity is in days from issue; None for the default of the profile."""
+    """A certificate that each tenant gets.
+
+    `begins` and `ends` are days from the issue; None for the default of the profile.
+    """
 
     stem: str
     profile: str = "eap-client-device"
@@ -54,7 +56,7 @@ class CertificatePlan:
     revoked: bool = False
 
     def fits(self, row: Certificate, now: datetime) -> bool:
-        """Whether an issued certificate still fits the plan for at least a day."""
+        """Whether an issued certificate has the planned status and validity, for at least one more day."""
         if self.revoked != (row.status == "revoked"):
             return False
         if self.ends is not None and self.ends < 0:
@@ -68,7 +70,8 @@ DEVICE = CertificatePlan("laptop")
 REVOKED = CertificatePlan("revoked", revoked=True)
 EXPIRED = CertificatePlan("expired", begins=-30, ends=-1)
 NOT_YET_VALID = CertificatePlan("not-yet-valid", begins=30, ends=60)
-# Older than any server certificate of the tenant, so that the cell does not present this certificate.
+# The validity begins before that of all server certificates of the tenant, so that the cell does not present this
+# certificate.
 WRONG_USAGE = CertificatePlan("wrong-usage", profile="eap-server", begins=-90)
 CERTIFICATE_PLANS = (DEVICE, REVOKED, EXPIRED, NOT_YET_VALID, WRONG_USAGE)
 

@@ -18,8 +18,6 @@ def file_owner() -> Account | None:
 
 
 class FileWriter:
-    """Collects files to write."""
-
     def __init__(self) -> None:
         self._pending: dict[Path, str] = {}
 

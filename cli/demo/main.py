@@ -17,12 +17,15 @@ from nac.tenancy.tenants import service as tenants
 
 
 def main(*, json: bool, with_long: bool) -> int:
-    """Create missing objects, run the checks and show the board. Returns the exit status. Needs click's context."""
+    """Create missing objects, run the checks and show the board. Returns the exit status.
+
+    Call this function in a click context.
+    """
     return show_board(run_board(CommandContext(), with_long=with_long), as_json=json)
 
 
 def show_after_start() -> None:
-    """Create missing objects and run the checks after a start. Reports differences, and how to reset the demo."""
+    """Create missing objects and run the checks after a start. Prints unexpected results, and how to reset the demo."""
     try:
         board = run_board(CommandContext(), with_long=False)
     except AdmitError as exc:

@@ -1,8 +1,6 @@
 """Creates missing objects of the demo. Does not revert changes by people.
 
-API tokens of the demo.
-
-Only files have the text of the tokens, so the demo creates missing or invalid tokens again.
+Only files contain the API tokens of the demo, so the demo creates a token again if its file is missing or invalid.
 """
 
 import math
@@ -91,7 +89,7 @@ class DemoDevices:
     printer: str
     blocked: str
     quarantined: str
-    # Laptop with certificates. It is not registered as an endpoint.
+    # Laptop with certificates, which is not registered as an endpoint.
     laptop: str
     unknown: str
 

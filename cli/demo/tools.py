@@ -33,7 +33,7 @@ class ToolFailed(AdmitError):
 
 @dataclass(frozen=True, slots=True)
 class RadiusServer:
-    """Address, ports and secret of a tenant's RADIUS server, as configured in a NAS."""
+    """Address, ports and secret of a tenant's RADIUS server, for the configuration of a NAS."""
 
     host: str
     auth_port: int
@@ -49,7 +49,7 @@ class EapolResult:
     """Result of one run of eapol_test, with an authentication and the requested re-authentications."""
 
     success: bool
-    # Authentications in which the supplicant resumed its TLS session.
+    # Number of authentications in which the supplicant resumed its TLS session.
     resumed_count: int
     # Whether both sides derived the same keys in each authentication.
     mppe_ok: bool
@@ -184,7 +184,7 @@ def run_radclient(
         lines.append("Message-Authenticator = 0x00\n")
     port = port or (server.acct_port if kind == "acct" else server.auth_port)
     # radclient 3.2.7 silently drops its last try when the next second begins. One more try prevents this, and radiusd
-    # ignores it as a duplicate. radclient rounds fractions of a second down.
+    # ignores the additional try as a duplicate. radclient rounds fractions of a second down.
     command = ["radclient", "-x", "-r", "2", "-t", str(timeout_seconds), server.at(port), kind, server.secret]
     started = time.perf_counter()
     output = _run(command, text="".join(lines), seconds=2 * timeout_seconds + _GRACE_SECONDS)

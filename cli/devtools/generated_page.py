@@ -10,7 +10,7 @@ _FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
 class GeneratedPage(NamedTuple):
     name: str
-    # Module that generates it with `python -m`.
+    # Module that generates the page with `python -m`.
     module: str
     lines: Callable[[], Iterable[str]]
 
@@ -26,7 +26,10 @@ class GeneratedPage(NamedTuple):
         return "\n".join(self.lines()) + "\n"
 
     def run_command(self) -> int:
-        """Write the page if the arguments have `--write`, otherwise compare it with the code. Returns the exit code."""
+        """Write the page if the arguments contain `--write`, otherwise compare the page with the code.
+
+        Returns the exit code.
+        """
         if "--write" in sys.argv[1:]:
             self.path.write_text(self.render(), encoding="utf-8")
             return 0

@@ -1,6 +1,6 @@
 """House rules that general linters do not check. `python -m cli.devtools.lint` runs the rules.
 
-A line can break a rule if it has the comment `# house: allow <rule> -- reason`.
+A line can break a rule if the line has the comment `# house: allow <rule> -- reason`.
 """
 
 import ast
@@ -18,7 +18,7 @@ PACKAGES = ("nac", "pki", "radius", "api", "worker", "cli", "migrations", "loadt
 LONGEST_FILE = 500
 # In each folder of these packages, the name of a public class must be unique.
 UNIQUE_CLASS_PACKAGES = ("nac", "pki", "radius", "api", "worker", "cli")
-# Packages whose docstrings and comments are checked for plain English. Tests are subject only to these rules.
+# Packages whose docstrings and comments are checked for plain English. For tests, no other house rules apply.
 PLAIN_PACKAGES = ("api/", "cli/", "loadtest/", "migrations/", "nac/", "pki/", "radius/", "tests/", "worker/")
 _CLASS_RULE = "class-name"
 # Folders whose texts must suit every user interface.
@@ -138,7 +138,7 @@ def clock(source: SourceFile) -> Iterator[tuple[int, str]]:
 
 
 def engine_imports(source: SourceFile) -> Iterator[tuple[int, str]]:
-    """The policy engine runs in radiusd, API and worker, which share only the standard library."""
+    """The policy engine runs in radiusd, API and worker. These processes share only the standard library."""
     if not source.path.startswith("nac/engine/"):
         return
     for line, module in _imports(source.tree):
@@ -182,7 +182,7 @@ def docstring_form(source: SourceFile) -> Iterator[tuple[int, str]]:
 def interface(source: SourceFile) -> Iterator[tuple[int, str]]:
     """The domain does not depend on a user interface.
 
-    Its advice names operations of the API, which each interface renders.
+    Advice of the domain names operations of the API, and each interface renders these names.
     """
     if source.path.startswith(_WITHOUT_INTERFACE):
         for number, line in enumerate(source.text.splitlines(), start=1):
@@ -273,7 +273,6 @@ def check_registry_hosts(path: str, text: str) -> list[Finding]:
 
 
 def check_document(path: str, text: str) -> list[Finding]:
-    """Return the findings in one Markdown document."""
     return [Finding(path, line, "plain-english", what) for line, what in lint_text.check_document(text)]
 
 

@@ -97,7 +97,6 @@ def _operations_by_permission() -> dict[Permission, set[str]]:
 
 
 def list_declared_effects() -> list[RouteDeclaration]:
-    """Return the declared effects of each route with a permission."""
     return [
         RouteDeclaration(route.operation_id, route.asks.always, route.asks.also, route.asks.leads_to)
         for route in described_routes.collect_routes(application()).values()

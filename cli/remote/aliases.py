@@ -42,7 +42,7 @@ from typing import Any
 from cli.remote.description import hyphenate
 
 TABLE = Path(__file__).with_name("commands.toml")
-# Verb in the table for a noun that is a command, such as `usage`.
+# Verb in the table that makes the noun itself a command, such as `usage`.
 COMMAND = "command"
 _OWNERS = ("Tenant", "Msp", "Platform")
 _KINDS_OF_OPTIONS = "@,#"
@@ -64,14 +64,15 @@ class Lookup:
     """Finds the value of a field in a list of the API."""
 
     operation: str
-    # Names of two members of an item: the member that people type, and the member that becomes the value.
+    # Names of two fields of an item: the field that people type, and the field that becomes the value.
     key: str
     member: str
 
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    # The command calls the first operation with all values for its path and required fields, or the last.
+    # The command calls the first operation for which the user set all path values and required fields, otherwise the
+    # last.
     operations: tuple[str, ...]
     arguments: tuple[Argument, ...] = ()
     # Names of options by field.
@@ -83,11 +84,10 @@ class Alias:
     # Options that remove keys of an object, by field.
     removals: Mapping[str, str] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    # Values by flag, by field.
+    # For each field: the value that each flag sets.
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    # Operations by the flag that calls them. They are also at the end of `operations`.
+    # Operations by the flag that calls the operation. These operations are also at the end of `operations`.
     calls: Mapping[str, str] = field(default_factory=dict)
-    # Lookups by field.
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
     is_confirmed: bool = False
     # Name of the argument with the file for the body; "" for none.
@@ -95,7 +95,8 @@ class Alias:
     # Field of the result that must be true for exit status 0; "" for none.
     success_field: str = ""
     waits_for_job: bool = False
-    # Whether to wait until radiusd runs with the change, and the field that requires it; "" for any change.
+    # Whether to wait until radiusd runs with the change, and the field whose change requires the wait; "" for any
+    # field.
     waits_for_radiusd: bool = False
     radiusd_field: str = ""
     # Columns of a list for people; empty for all.
@@ -115,7 +116,6 @@ def list_nouns() -> list[str]:
 
 
 def read_nouns(text: str) -> dict[str, Noun]:
-    """Return the nouns of the table by name."""
     # Imported here because only the catalog parses the table.
     import tomllib
 

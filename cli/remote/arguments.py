@@ -1,4 +1,4 @@
-"""Requests from the arguments and options of a command."""
+"""Builds requests to the API from the arguments and options of a command."""
 
 import json
 import sys

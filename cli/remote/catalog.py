@@ -32,14 +32,13 @@ _SOURCES: Final = ("api", "nac", "pki", "cli")
 
 
 class Operations(Mapping[str, Operation]):
-    """Operations by name. An operation is built on access, because a command needs only one operation."""
+    """Operations by name. Access to a name builds the operation, because a command needs only one operation."""
 
     def __init__(self, rows: Mapping[str, Any]) -> None:
         self._rows = rows
 
     @classmethod
     def of(cls, document: Document) -> "Operations":
-        """Return the operations of an OpenAPI document."""
         return cls({name: asdict(each) for name, each in read_operations(document).items()})
 
     def __getitem__(self, name: str) -> Operation:
@@ -60,7 +59,7 @@ class Catalog:
         self._nouns: Mapping[str, Any] = content["nouns"]
         # Short command by operationId.
         self.commands: Mapping[str, str] = content["commands"]
-        # Short help of the commands in modules, by name, and by noun and verb.
+        # Short help of the commands in cli.commands, by name, and by noun and verb.
         self.modules: Mapping[str, str] = content["modules"]
         self._module_verbs: Mapping[str, Mapping[str, str]] = content["module_verbs"]
 
@@ -102,7 +101,7 @@ class Catalog:
         placed = {argument.field for argument in alias.arguments} | alias.options.keys() | {"tenant", "msp"}
         for value in self.operations[operation].values:
             lookup = alias.lookups.get(value.name)
-            # A lookup of the only item needs no argument.
+            # A field whose value is the only item of a list needs no argument.
             if value.where == "path" and value.name not in placed and not (lookup and lookup.key == lookup.member):
                 yield _format_argument(lookup.key if lookup else value.name)
 
@@ -119,7 +118,6 @@ class Catalog:
 
 @cache
 def load_catalog() -> Catalog:
-    """Return the catalog of this checkout."""
     key = _compute_key()
     try:
         content = json.loads(_FILE.read_bytes())
@@ -127,7 +125,7 @@ def load_catalog() -> Catalog:
         content = {}
     if content.get("key") != key:
         content = {"key": key, **_make_content()}
-        # If this account cannot write to the environment, each command creates the catalog again.
+        # If this account cannot write to the folder of the Python environment, each command creates the catalog again.
         with suppress(OSError):
             write_private(_FILE, json.dumps(content), mode=0o644)
     return Catalog(content)

@@ -19,13 +19,14 @@ from nac.kit.advice import read_advice
 from nac.kit.errors import AdmitError, Conflict, Forbidden, InvalidInput, NotFound, SeveralMistakes, Unavailable
 
 _SECONDS = 60.0
-# Remedies for the command line, which replace those of the API.
+# Remedies for the command line, which replace the remedies of the API.
 _REMEDIES = {
     "not-signed-in": "Set ADMIT_API_TOKEN to a valid token. To create a token: ./admit token make NAME --role ROLE",
     "tenant-not-found": "List tenants: ./admit tenant list",
     "msp-not-found": "List MSPs: ./admit msp list",
 }
-# Members of every problem. All other members belong to one kind of problem, such as the failed tests of a policy.
+# Fields of every problem document. All other fields belong to one kind of problem, such as the failed tests of a
+# policy.
 _PROBLEM_MEMBERS = frozenset(
     ["type", "title", "status", "detail", "instance", "code", "place", "remedy", "next_steps", "mistakes", "request_id"]
 )
@@ -41,7 +42,7 @@ class RequestArguments:
     path: dict[str, str] = field(default_factory=dict)
     query: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
-    # Members of a JSON body, and the whole body if it comes from a file.
+    # Fields of a JSON body, and the whole body if it comes from a file.
     members: dict[str, Any] = field(default_factory=dict)
     body: bytes | None = None
 
@@ -49,7 +50,7 @@ class RequestArguments:
 @dataclass(frozen=True, slots=True)
 class ApiClient:
     url: str
-    # Called for each request with the open connection. Returns "" without a token.
+    # Function that returns the token for a request on the open connection; "" without a token.
     make_token: Callable[[socket.socket], str] = field(repr=False)
     # Whether the URL is the API of this installation.
     is_local: bool = False
@@ -191,7 +192,7 @@ def _read_remedy(text: str, next_steps: object) -> str:
 
 
 def rename_places(error: AdmitError, rename: Callable[[str], str]) -> None:
-    """Replace the places of an error from the API."""
+    """Replace the places of an error from the API, such as the name of a field by the name of an option."""
     error.place = rename(error.place)
     if isinstance(error, SeveralMistakes):
         for each in error.mistakes:

@@ -41,7 +41,7 @@ _CHUNK = 64 * 1024
 _MAX_PAGE = 1000
 _LOG_LIMIT = 100
 _POLL_SECONDS = 0.2
-# A command that waits for a job tolerates this time without the API.
+# Time in seconds for which a command that waits for a job tolerates that the API does not respond.
 _RESTART_SECONDS = 30.0
 _QUEUE_SECONDS = 60
 _ALL, _LIMIT, _YES = "all_pages", "limit", "yes"
@@ -87,7 +87,7 @@ def make_raw_command(operation: Operation, connect: Connect) -> click.Command:
 
 
 def make_short_command(verb: str, alias: Alias, known: Mapping[str, Operation], connect: Connect) -> click.Command:
-    """Return a short command of the table. The tenant and the MSP are options of the command.
+    """Return a short command of commands.toml. The tenant and the MSP are options of the command.
 
     Commands that change something wait until the change is live.
 
@@ -141,7 +141,7 @@ def make_short_command(verb: str, alias: Alias, known: Mapping[str, Operation], 
 
 
 def _look_up(operation: Operation, alias: Alias, given: Mapping[str, Any], api: ApiClient) -> dict[str, Any]:
-    """Return the values of the fields for the names that people type.
+    """Return the values of the fields for which people type a name, such as the id of the item with this name.
 
     If a list has only one item, people can omit the name of the item.
     """
@@ -158,7 +158,7 @@ def _look_up(operation: Operation, alias: Alias, given: Mapping[str, Any], api: 
 
 
 def choose_item(items: Iterator[Mapping[str, Any]], lookup: Lookup, text: str | None, place: str) -> Any:  # noqa: ANN401 -- a member
-    """Return the requested member of the item with this name. Without a name, returns the member of the only item.
+    """Return the value (field `lookup.member`) of the item with this name, or of the only item if the name is empty.
 
     Raises NotFound or InvalidInput.
     """
@@ -276,7 +276,7 @@ def _call_short(
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    # Document of the response; None if it is empty or was copied to a file.
+    # Document of the response; None if the response is empty or was copied to a file.
     document: Any
     is_live: bool = True
     # Path of the job that the operation started; "" if it started none.

@@ -12,7 +12,8 @@ _JSON = "application/json"
 Document = Mapping[str, Any]
 
 
-# `scalar`: text, number or boolean. `texts`, `scalars`: objects of such values. `json`: any other value.
+# `scalar`: text, number or boolean. `texts`, `scalars`: objects with only texts or only scalars. `json`: any other
+# value.
 Kind = Literal["text", "time", "integer", "number", "boolean", "scalar", "texts", "scalars", "json"]
 _KINDS: Mapping[str, Kind] = {"string": "text", "integer": "integer", "number": "number", "boolean": "boolean"}
 
@@ -21,8 +22,7 @@ _KINDS: Mapping[str, Kind] = {"string": "text", "integer": "integer", "number": 
 class OperationInput:
     """Value in a path, a query, a header or a body."""
 
-    # Name in the API. For a value in an object of the body, the name is that of the object, a dot and that of the
-    # value.
+    # Name in the API. A value inside an object of the body has a name such as `object.value`.
     name: str
     where: Literal["path", "query", "header", "body"]
     kind: Kind
@@ -31,7 +31,7 @@ class OperationInput:
     nullable: bool = False
     choices: tuple[str, ...] = ()
     help: str = ""
-    # If only one form of the body has this value, the kind of this form; "" if all forms have it.
+    # If only one form of the body has this value, the kind of this form; "" if all forms have the value.
     form: str = ""
 
     @property

@@ -60,7 +60,7 @@ def _connect_here(token: str) -> ApiClient:
 
 
 def _make_operator_token(layout: Layout, connection: socket.socket) -> str:
-    """Return a token of the operator for one request, if the API of this installation has the connection.
+    """Return a token of the operator for one request, if the server of the connection is the API of this installation.
 
     While the API is stopped, another user of the machine could listen on the port and collect tokens.
     """
@@ -97,7 +97,7 @@ def await_radiusd(api: ApiClient, tenant: str) -> None:
     Returns immediately if the API belongs to another installation.
     """
     if api.is_local:
-        # Imported here because it loads the database libraries, which few commands need.
+        # Imported here because few commands need the database libraries.
         from cli.command_context import CommandContext
 
         CommandContext().await_exchange(tenant)

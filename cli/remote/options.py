@@ -13,9 +13,9 @@ from cli.remote.value_types import choose_type
 
 # Names of click parameters that every command has. No value of an API has such a name.
 OUTPUT, BODY, AS_JSON = "output_file", "body_file", "as_json"
-# Fields that people type without an echo, or keep in files.
+# Fields with secrets, which people type without echo or store in files.
 SECRETS = ("secret", "client_secret", "password", "passphrase", "mab_password_text")
-# An option without a value asks for it.
+# If the user omits the value of a secret option, click prompts for the value.
 _HIDDEN_PROMPT: Mapping[str, Any] = {
     "prompt": True,
     "prompt_required": False,
@@ -109,7 +109,6 @@ def make_short_options(value: OperationInput, alias: Alias, *, with_ages: bool, 
 
 
 def make_call_flag(name: str, operation: Operation) -> click.Option:
-    """Return a flag that calls another operation."""
     return click.Option([name, name_variable_of_flag(name)], is_flag=True, help=operation.help.splitlines()[0])
 
 

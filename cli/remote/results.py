@@ -10,7 +10,7 @@ import click
 from cli.output import escape_unprintable, show_list, show_one
 from cli.remote.catalog import load_catalog
 
-# Members whose text can name operations of the API.
+# Fields whose text can contain operations of the API.
 _ADVICE = ("advice", "detail", "plan", "remedy")
 _OPERATION = re.compile(r"\b[a-z]+(?:[A-Z][a-z]+)+\b")
 
@@ -34,7 +34,7 @@ def show_result(document: Any, *, as_json: bool, is_page: bool = False, columns:
 
 
 def name_commands(document: Any) -> Any:  # noqa: ANN401 -- any document
-    """Return the document with advice that names short commands instead of operations."""
+    """Return the document with advice that contains short commands instead of operations."""
     if isinstance(document, list):
         return [name_commands(each) for each in document]
     if not isinstance(document, dict):
@@ -82,7 +82,6 @@ def _is_table(value: object) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    """Whether a value is a list of sentences."""
     return isinstance(value, list) and any(isinstance(each, str) and each.endswith(".") for each in value)
 
 

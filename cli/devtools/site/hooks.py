@@ -20,7 +20,7 @@ _SECTION: Final = re.compile(r"^## (.+)$")
 _ENTRY: Final = re.compile(r"^\* \[(.+?)\]\((\S+\.md)\)")
 _FENCE: Final = re.compile(r" *```")
 _UPWARD_LINK: Final = re.compile(r"\[([^\]]+)\]\((\.\./[^)#\s]+)(?:#[^)\s]*)?\)")
-# Starts of blocks that need no blank line before them.
+# Beginnings of Markdown blocks that need no blank line before the block.
 _ITEM: Final = re.compile(r"([*+-]|1\.) ")
 _ANY_ITEM: Final = re.compile(r" *([*+-]|\d+\.) ")
 
