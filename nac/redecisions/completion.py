@@ -71,8 +71,8 @@ def _describe_over_ceiling(session: Session, run: Redecision, settings: TenantRe
     most = settings.compute_ceiling(live)
     if total <= most:
         return ""
-    also = f" ({recently} of these sessions in the last hour)" if recently else ""
-    found = f"The re-decision may disconnect {run.may_disconnect} of {live} sessions{also}."
+    also = f" Other re-decisions disconnected {recently} sessions in the last hour." if recently else ""
+    found = f"The re-decision may disconnect {run.may_disconnect} of {live} sessions.{also}"
     return f"{found} More than {most} sessions need approval."
 
 

@@ -237,7 +237,7 @@ def test_many_small_changes_count_as_a_large_one(net, crowd, monkeypatch):
             assert service.preview_redecision(session, tenant_id=net.id).over_ceiling is (number > 0)
         net.settle()
     assert [(run["state"], run["disconnects"]) for run in net.runs] == [("done", 1), ("done", 1), ("waiting", 1)]
-    assert "2 of these sessions in the last hour" in net.runs[-1]["detail"]
+    assert "disconnected 2 sessions in the last hour" in net.runs[-1]["detail"]
     # Without a limit for approval, no request waits, however many an hour has.
     net.call(service.update_settings, ceiling_percent=100)
     net.publish(document())

@@ -291,8 +291,9 @@ def _require_none_left_behind(session: Session, rotation: SecretRotation, *state
         return
     named = ", ".join(each.name or each.key for each in left[:_MAX_NAMED])
     more = " and others" if len(left) > _MAX_NAMED else ""
+    used = "already use the new" if states == ("new",) else "still use the old"
     raise NasesLeftBehind(
-        f"These NASes still use the old secret, which would stop working: {named}{more}.",
+        f"These NASes {used} secret, which would stop working: {named}{more}.",
         place="leave_behind",
         remedy="Change the secret on these NASes first, or set leave_behind.",
     )
