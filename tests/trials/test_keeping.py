@@ -103,6 +103,8 @@ def test_trial_is_reminded_ended_and_deleted(kept, mails, worker_engine, tmp_pat
     with kept.platform() as session:
         row = tenants.require_tenant(session, tenant_id=kept.tenant_id)
         assert (row.status, row.purge_at) == ("deleting", over)
+        with pytest.raises(Conflict, match="being deleted"):
+            lifecycle.extend_trial(session, actor=ACTOR, tenant_id=kept.tenant_id, days=30)
         row.purge_at = utc_now()
         enter_tenant(session, kept.tenant_id)
         slot = cells.require_slot(session, tenant_id=kept.tenant_id)

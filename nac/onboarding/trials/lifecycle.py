@@ -169,12 +169,7 @@ def convert_trial(session: Session, context: SignUpContext, *, actor: str, tenan
 
     `msp` is the slug of the MSP that gets the tenant; "" keeps the MSP. Requires a session in PlatformScope.
     """
-    trial = require_trial(session, tenant_id=tenant_id, lock=True)
-    if trial.state == "converted":
-        raise Conflict("The trial is already converted.", place="tenant")
-    tenant = tenants.require_tenant(session, tenant_id=tenant_id)
-    if tenant.status == "deleting":
-        raise Conflict("The tenant is being deleted.", place="tenant", remedy="Restore the tenant first.")
+    trial, tenant = _lock_trial(session, tenant_id)
     before = {"state": trial.state, "msp": str(tenant.msp_id)}
     if msp:
         tenant.msp_id = msps.require_by_slug(session, slug=msp).id
@@ -189,16 +184,24 @@ def convert_trial(session: Session, context: SignUpContext, *, actor: str, tenan
     return trial
 
 
+def _lock_trial(session: Session, tenant_id: TenantId) -> tuple[Trial, Tenant]:
+    """Lock and return a trial that can be converted or extended, and its tenant."""
+    trial = require_trial(session, tenant_id=tenant_id, lock=True)
+    if trial.state == "converted":
+        raise Conflict("The trial is already converted.", place="tenant")
+    tenant = tenants.require_tenant(session, tenant_id=tenant_id)
+    if tenant.status == "deleting":
+        raise Conflict("The tenant is being deleted.", place="tenant", remedy="Restore the tenant first.")
+    return trial, tenant
+
+
 def extend_trial(session: Session, *, actor: str, tenant_id: TenantId, days: int) -> Trial:
     """Extend a trial by `days` from its end, or from now if it has ended. Requires a session in PlatformScope."""
     if not 1 <= days <= MAX_EXTENSION_DAYS:
         raise InvalidInput(
             f"Invalid number of days: {days}.", place="days", remedy=f"Use 1 to {MAX_EXTENSION_DAYS} days."
         )
-    trial = require_trial(session, tenant_id=tenant_id, lock=True)
-    if trial.state == "converted":
-        raise Conflict("The trial is already converted.", place="tenant")
-    tenant = tenants.require_tenant(session, tenant_id=tenant_id)
+    trial, tenant = _lock_trial(session, tenant_id)
     before = {"ends_at": trial.ends_at.isoformat()}
     grace = trial.purged_at - trial.ends_at
     trial.ends_at = max(trial.ends_at, utc_now()) + timedelta(days=days)
