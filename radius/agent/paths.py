@@ -30,7 +30,7 @@ class CellPaths:
 
     @property
     def trusted_stations(self) -> Path:
-        """File with the stations where users logged in, for the next radiusd (radius.module.limiter)."""
+        """File with the devices from which users logged in. The next radiusd reads the file (radius.module.limiter)."""
         return self.state / "trusted-stations"
 
     @property

@@ -68,7 +68,7 @@ def update_rotation_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> N
     _clear_others(alarms, _ROTATION_CODE, raised)
 
 
-# Ignore fewer failures in a row: the worker retries after a second.
+# Number of failures in a row that raises the alarm: the worker retries after a second.
 MIN_FAILURES = 3
 _REDECISION_CODE = "redecision-fails:"
 
@@ -140,7 +140,7 @@ def update_exemption_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> 
 # Age of the oldest queued change that raises the alarm. The worker looks every second. A large import or a new rule
 # takes longer, but then the age of the oldest change does not grow.
 ALARM_AFTER_SECONDS = 60.0
-# Limit of counting. A number of changes above this limit takes long even if the worker makes progress.
+# Maximum to count. More changes take long even if the worker makes progress.
 MAX_COUNTED = 100_000
 _ALARM = "endpoints-waiting"
 

@@ -74,8 +74,8 @@ _locations = LocationCache()
 _preferred_types = PreferredTypes()
 # Hex digits of the beginning of an EAP packet: "0x", code, identifier, length, type.
 _EAP_HEX_DIGITS = 12
-# After this time, the challenges of a conversation are recorded. So rlm_eap and the module agree on which conversations
-# are open.
+# After this time, the module records the challenges of a conversation. So rlm_eap and the module agree on which
+# conversations are open.
 _WATCH_AFTER_SECONDS = 10
 
 

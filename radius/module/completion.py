@@ -1,6 +1,7 @@
 """Last step of each request: apply limits, count the verdict, write the journal record, and respond.
 
-The response can contain attributes for accounting, and an MS-CHAPv2 error.
+The response can contain attributes that the NAS repeats in accounting (User-Name, Class, Chargeable-User-Identity), and
+an MS-CHAPv2 error.
 """
 
 import hashlib

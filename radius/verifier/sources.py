@@ -125,7 +125,7 @@ class LiveSources:
                 await self._let_go(key, live)
 
     def trouble(self) -> Mapping[str, SourceTrouble]:
-        """Faults of sources whose breaker is open, by id of the source."""
+        """Faults of sources that get no requests now because their breaker is open, by id of the source."""
         return {
             live.record.source_id: SourceTrouble(
                 tenant, f"Tenant {live.slug}: identity source {live.record.name} fails. {live.last_fault}"

@@ -1,4 +1,4 @@
-"""State of one request to a NAS, through the steps of its vendor's recipe."""
+"""State of one request to a NAS. The steps are those of the vendor's recipe (sequence of CoA requests)."""
 
 import ipaddress
 import random
@@ -96,11 +96,10 @@ class CoaTransmission:
         self.due = now + self.timeout
 
     def go_on(self, setback: Setback, error_cause: int, now: float) -> bool:
-        """Continue with the recipe's next step after a setback, which means that the NAS refused or did not respond.
+        """If the NAS refused or did not respond (`setback`), continue with the next step of the vendor's recipe.
 
-        Returns False if the recipe has no step for this setback.
-
-        A session unknown to the NAS needs no further step.
+        Returns False if no further step follows: the recipe has no next step for this setback, the NAS does not know
+        the session, or the request was withdrawn.
         """
         steps = find_vendor(self.taken.row.vendor).recipe.steps[self.taken.row.kind]
         if self.is_withdrawn or setback not in steps[self.step].next_on or error_cause == SESSION_NOT_FOUND:

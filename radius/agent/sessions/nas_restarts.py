@@ -102,7 +102,7 @@ def record_restarts(cursor: psycopg.Cursor, batch: SessionBatch) -> bool:
 def end_sessions(cursor: psycopg.Cursor, tenants: Sequence[str]) -> tuple[list[SessionIdentity], bool]:
     """End a bounded number of sessions from before the restarts.
 
-    Returns tenant, MAC address and name of each ended session, and whether further sessions may follow.
+    Returns tenant, MAC address and user name of each ended session, and whether further sessions may follow.
     """
     parameters = {"tenants": tenants, "nases": MAX_NASES, "sessions": MAX_SESSIONS}
     ended = cursor.execute(RESTARTS_END.encode(), parameters).fetchall()

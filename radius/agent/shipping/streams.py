@@ -1,6 +1,7 @@
 """The two streams of the journal, and how each stream converts a batch of records into rows.
 
-Hits of each rule by policy version and UTC day. Hits are summed up for each batch, to write fewer rows.
+`HitCounts` counts the hits of each rule by policy version and UTC day. A batch writes only the sums, to write fewer
+rows.
 """
 
 from collections.abc import Callable, Iterable
