@@ -1,4 +1,4 @@
-"""OCSP responses per second of one core. Usage: python -m loadtest.micro.ocsp [seconds of each run].
+"""Measures the OCSP responses per second of one core. Usage: python -m loadtest.micro.ocsp [seconds of each run].
 
 The public application runs in one uvicorn process on one core, with TCP keep-alive. The load generator uses the other
 cores. The generator checks status and length of every response, and parses a sample.
@@ -76,7 +76,9 @@ class OcspRequests:
         return self._post(self._question(secrets.choice(self._issued), x509.OCSPNonce(secrets.token_bytes(32))))
 
     def not_kept(self) -> bytes:
-        """Return requests about unknown serial numbers, which the responder must look up and sign each time."""
+        """Return requests about unknown serial numbers. The responder does not cache these responses, and signs each of
+        them.
+        """
         digest = hashes.SHA1()  # noqa: S303 -- what clients name issuers by
         known = OCSPRequestBuilder().add_certificate(self._issued[0], self._issuer, digest).build()
         builder = OCSPRequestBuilder().add_certificate_by_hash(
