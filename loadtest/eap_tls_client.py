@@ -50,7 +50,7 @@ class EapMd5:
     code = ACCESS_REQUEST
 
     def __init__(self, target: Target, mac: str, nas_attributes: bytes = b"", *, vlan: str | None = None) -> None:
-        """Create the exchange. `vlan` is the expected VLAN in the Access-Accept: "" for no VLAN, None for any result."""
+        """Create the exchange. `vlan` is the expected VLAN in the Access-Accept: "" for no VLAN, None for any."""
         self.target = target
         self._mac = mac.encode()
         self._attributes = encode_attribute(USER_NAME, self._mac) + MAB_SERVICE + calling_station(mac) + nas_attributes

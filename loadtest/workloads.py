@@ -51,7 +51,7 @@ def calling_station(mac: str) -> bytes:
 class PapRequest:
     """An Access-Request with a password.
 
-    `vlan` is the expected VLAN in the Access-Accept: "" for no VLAN, None for any result.
+    `vlan` is the expected VLAN in the Access-Accept: "" for no VLAN, None for any.
     """
 
     __slots__ = ("attributes", "expected", "kind", "password", "target", "vlan")

@@ -18,7 +18,8 @@ from loadtest.api.list_requests import ListRequest, iterate_list_requests
 
 # Reading a smaller table completely is fast enough.
 SMALL_ROWS = 5_000
-# Tables with the groups of a page's rows. PostgreSQL may start from the groups or from the rows.
+# Endings of the names of tables whose rows are not counted: for the groups of a page's rows, PostgreSQL may read more
+# rows than the page needs.
 _GROUPS = ("_groups", "_group_members")
 _VALUES = """
 SELECT t.slug AS tenant, t.id::text AS id, t.msp_id::text AS msp_id, s.mac::text AS mac, s.mac::text AS mac_with_colons,

@@ -26,7 +26,7 @@ def _binaries() -> Path:
 
 
 class Postgres:
-    """Runs PostgreSQL during a `with` block. All accounts of this machine can connect by the unix socket in `socket`."""
+    """Runs PostgreSQL during a `with` block. All OS accounts can connect by the unix socket in `socket`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -24,7 +24,7 @@ _KEPT_DAYS = 30
 
 @shared_task(name="redecisions.advance")
 def advance() -> None:
-    """Continue the re-decisions of all tenants: decide about sessions again, and queue requests to NASes."""
+    """Continue the re-decisions of all tenants: decide again about live sessions, and queue requests to NASes."""
     deadline = time.monotonic() + _TIME_BUDGET_SECONDS
     with session_scope(PlatformScope()) as session:
         session.execute(COLLECT)
