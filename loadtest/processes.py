@@ -38,7 +38,7 @@ def find_account(name: str) -> str | None:
 
 
 def chown_tree(path: Path, owner: str | None) -> None:
-    """Make an account the owner of a folder and the folder's content. Symbolic links stay unchanged."""
+    """Change the owner of a folder and its content. Symbolic links stay unchanged."""
     if owner is None:
         return
     entry = pwd.getpwnam(owner)

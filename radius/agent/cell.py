@@ -168,7 +168,7 @@ class CellAgent:
             log.warning("cannot update the replica, serving its last content: %s", exc)
 
     def _take_lock(self) -> TextIO:
-        lock = open(self._paths.lock, "w")  # noqa: SIM115  # held for life
+        lock = open(self._paths.lock, "w")  # noqa: SIM115  # locked until the process ends
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:

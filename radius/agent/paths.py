@@ -79,7 +79,7 @@ class CellPaths:
 
     @property
     def twin(self) -> Path:
-        """A copy of the current configuration. The copy contains the ports on which the running radiusd was started."""
+        """Copy of the current configuration, with the ports on which a replacing radiusd starts before it takes over."""
         return self.root / "twin"
 
     @property

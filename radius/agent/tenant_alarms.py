@@ -1,4 +1,6 @@
-"""Alarms about tenants of a cell: rotations of secrets, failing re-decisions, unneeded exemptions, queued changes."""
+"""Alarms about tenants of a cell: rotations of secrets, failing re-decisions, and queued changes of devices. Also about
+NASes that no longer need their exemption from Message-Authenticator.
+"""
 
 import time
 from collections.abc import Callable, Collection
@@ -103,7 +105,7 @@ _MAX_NAMED = 3
 
 
 def update_exemption_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
-    """Raise and clear the alarms about NASes that are exempt but sign all requests.
+    """Raise and clear the alarms about NASes that are exempt from Message-Authenticator, but send it in all requests.
 
     Raises AdmitError if the database does not respond.
     """

@@ -99,9 +99,10 @@ class AccessRequest:
 
     @property
     def proof(self) -> tuple[str, ...]:
-        """Secret with which the NAS made the request, if known, in the form of nac.cellformat.journal.records.
+        """Secret that the NAS used during a rotation: rotation id, "old" or "new", and source address; empty if
+        unknown.
 
-        radius.module.secret_lookup determines this secret.
+        The value comes from radius.module.secret_lookup.
         """
         of_client = self.attributes.get("Admit-Secret", "")
         if ":" not in of_client:
@@ -111,7 +112,9 @@ class AccessRequest:
 
     @property
     def signature(self) -> tuple[str, ...]:
-        """Whether an exempt NAS sent a Message-Authenticator, in the form of nac.cellformat.journal.records."""
+        """For a NAS that may omit Message-Authenticator: "signed" or "unsigned", and the source address; otherwise
+        empty.
+        """
         attributes = self.attributes
         if not attributes.get("Admit-Secret", "").endswith(UNSIGNED_SUFFIX) or "EAP-Message" in attributes:
             return ()

@@ -109,7 +109,7 @@ def _list_tenants() -> Iterator[TenantId]:
 
 @shared_task(name="certificates.settle")
 def settle() -> None:
-    """Mark certificates and authorities as abandoned if their signing was interrupted. Records each in the audit log."""
+    """Abandon certificates and authorities whose signing was interrupted, and record this in the audit log."""
     with session_scope(PlatformScope()) as session:
         waiting = intents.list_tenants_with_stale_intents(session)
     _for_each_tenant(_settle, "cannot abandon its interrupted signings", waiting)

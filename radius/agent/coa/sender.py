@@ -88,12 +88,12 @@ class ConcurrencyLimits:
         return self._answers.get(nas) is False
 
 
-# Responses to read in one turn, before other work.
+# Limit of responses that the agent reads before it does other work.
 MAX_READ = 256
 MAX_REMEMBERED = 1_024
 POLL_SECONDS = 1.0
-# For this time after a notification, poll more often: the cell may first have to receive the change that caused the
-# request.
+# Time after a notification in which the agent polls more often, and its poll interval. The cell may first have to
+# receive the change that caused the request.
 EAGER_SECONDS, EAGER_POLL_SECONDS = 2.0, 0.05
 RETRY_SECONDS = 1.0
 # Interval to check for NASes that do not respond.

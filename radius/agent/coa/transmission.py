@@ -53,7 +53,7 @@ class CoaTransmission:
     # Number of packets sent in this step.
     sent: int = 0
     timeout: float = 0.0
-    # Number of invalid responses by fault, and the network's error if a packet could not be sent.
+    # Number of invalid responses by fault; and the error if a packet could not be sent.
     ignored: Counter[str] = field(default_factory=Counter)
     trouble: str = ""
     # Whether no more packets are sent. The NAS may still respond to earlier packets.

@@ -39,8 +39,8 @@ class AddressAssignment(NamedTuple):
 
 
 # Store that a device has the address, whatever the state of the address. An assignment that arrives late does not
-# affect a device that got the address later. If another device has the address, the lease stays with that device. Only
-# if a session reports the address does the lease change, because the session keeps the address in any case.
+# affect a device that got the address later. If another device has the address, the lease stays with that device. The
+# lease changes only if a session reports the address, because the device of this session keeps the address in any case.
 _RECORD_ASSIGNMENTS = """
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(%(tenants)s::uuid[], %(pools)s::uuid[], %(numbers)s::int[], %(macs)s::macaddr[],
@@ -101,8 +101,8 @@ WITH found AS MATERIALIZED (
 UPDATE pool_addresses a SET until = %(now)s FROM locked l
 WHERE a.pool_id = l.pool_id AND a.number = l.number
 """
-# One second after the last stored claim, because `OpenPool` counts in seconds. So a clock that was set back does not
-# block an address.
+# Lowest time for the next grant: one second after the last stored claim, because claims have times in whole seconds.
+# Without this rule, a clock that was set back would block an address.
 _GRANT_OF_LAST_CLAIM = "(extract(epoch FROM a.decided_at) * 1000000)::bigint + 1000000"
 # A device keeps the address while it has a session with this address. If several devices have sessions, the current
 # holder stays.

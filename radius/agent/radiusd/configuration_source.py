@@ -56,7 +56,7 @@ class ConfigurationSource:
         self._engine = engine
         self._cell_id = cell_id
         self._sealer = sealer
-        # Tenants and NASes whose secrets radiusd's configuration cannot contain, as of the last read.
+        # Slots and NASes whose secrets radiusd's configuration cannot contain, as of the last read.
         self.unusable_secrets: Sequence[str] = ()
 
     def slots(self, *, count: int) -> list[SlotRow]:
@@ -207,7 +207,7 @@ class ConfigurationSource:
     def _open(self, sealed: bytes, context: str, whose: str, unusable: list[str]) -> str:
         """Decrypt a RADIUS secret.
 
-        If the configuration cannot contain the secret, adds the tenant or NAS (`whose`) to `unusable`, and returns a
+        If the configuration cannot contain the secret, adds the slot or NAS (`whose`) to `unusable`, and returns a
         substitute that nobody knows. The substitute is the same at each call.
         """
         secret = self._sealer.open(sealed, context).decode("ascii", "replace")

@@ -41,14 +41,15 @@ POLL_SECONDS = 1.0
 # read.
 ADVANCE_NOTIFIED_SECONDS = 0.5
 ADVANCE_SECONDS = 5.0
-# Interval to look for server certificates that become current by time, because no change is announced then.
+# Interval to check whether another server certificate has become current. The database announces no change when only
+# time passes.
 SERVER_CERTIFICATE_SECONDS = 10.0
 # Limit of changes. Above it, a full load is faster.
 MAX_CHANGES = 200_000
 _MAX_BACKOFF_SECONDS = 5.0
 
-# Callback with the occupied slots. The callback runs in the transaction that read the slots, before the commit of a
-# change that may concern slots.
+# Function that is called with the occupied slots, in the transaction that read the slots. The call comes before the
+# commit of a replica change that may concern slots.
 BeforeCommit = Callable[[Session, Mapping[int, SlotRecord]], None]
 # (tenant id, noun) -> keys of changed rows
 Changes = dict[tuple[str | None, str], set[str]]

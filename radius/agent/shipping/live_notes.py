@@ -26,8 +26,8 @@ from radius.agent.shipping.live_feed import LiveFeed, LiveItem
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
-# Age of notes that are read. A note has the start time of its transaction, so notes of longer transactions are left
-# out.
+# Maximum age of notes that the agent reads. A note has the start time of its transaction, so the agent misses notes of
+# longer transactions.
 WINDOW = timedelta(minutes=1)
 # Limit of notes in one poll, shared by the tenants.
 MAX_NOTES = 1_000
