@@ -157,7 +157,6 @@ def _count(session: Session, table: type[AuthLog] | type[AccountingLog], tenants
 
 
 def delete_logs(owner: Engine, tenants: Collection[TenantId]) -> None:
-    """Delete the log rows of the tenants."""
     with session_scope(PlatformScope(), engine=owner) as session:
         for table in (AuthLog, AccountingLog):
             session.execute(delete(table).where(table.tenant_id.in_(tenants)))

@@ -55,7 +55,6 @@ class PrivateInstallation:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the environment of the installation's processes."""
         return _clean_environment() | self._stored()
 
     def _admit(self, *arguments: str) -> None:

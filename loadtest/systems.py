@@ -65,10 +65,7 @@ class SystemUnderTest:
 
     @cached_property
     def mab_exchanges(self) -> Sequence[PapRequest]:
-        """Exchanges of all devices.
-
-        Each exchange is encoded only once, which saves a third of the client's time.
-        """
+        """Exchanges of all devices. Each exchange is encoded only once, which saves a third of the client's time."""
         nases = {nas: nas.attributes() for nas in {device.nas for device in self.devices}}
         return [mab_request(device.target, device.mac, nases[device.nas], vlan=device.vlan) for device in self.devices]
 

@@ -18,7 +18,6 @@ SQL_FILES = files("migrations").joinpath("sql")
 
 
 def list_nouns(kind: str) -> list[str]:
-    """Return the nouns that have a file of this kind."""
     return sorted(file.name.removesuffix(".sql") for file in SQL_FILES.joinpath(kind).iterdir())
 
 

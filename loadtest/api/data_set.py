@@ -172,7 +172,6 @@ def make_tenants(url: str, count: int) -> TenantRows:
 
 
 def make_platform_token(engine: Engine) -> str:
-    """Create a platform token with all permissions."""
     held = permissions_at(PermissionLevel.PLATFORM)
     with session_scope(PlatformScope(), engine=engine) as session:
         return api_tokens.create_token(

@@ -19,8 +19,6 @@ _LOGS = ("auth_log", "accounting_log", "session_history", "usage_hours")
 
 @dataclass(frozen=True)
 class StatementPlan:
-    """Plan of one statement."""
-
     statement: str
     # Partitions of logs that the statement read, and partitions that it read completely.
     partitions: frozenset[str]

@@ -44,8 +44,6 @@ LogLine = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class DatabaseState:
-    """State of a database and its table `sessions`."""
-
     database_bytes: int
     table_bytes: int
     index_bytes: int

@@ -176,7 +176,6 @@ def measure_revocations(database: Database, tenant: Certified, port: int, questi
 
 @contextmanager
 def prepared_tenant() -> Iterator[tuple[Database, Certified, OcspRequests]]:
-    """Create a tenant with certificates in a private cluster."""
     cluster = Cluster()
     try:
         cluster.start()

@@ -79,7 +79,7 @@ class CellPaths:
 
     @property
     def twin(self) -> Path:
-        """Copy of the current configuration, with the ports on which a replacing radiusd starts before it takes over."""
+        """Copy of the current configuration, with the ports on which a new radiusd starts before it takes over."""
         return self.root / "twin"
 
     @property

@@ -23,10 +23,7 @@ _ROTATION_CODE = "secret-rotation-ends:"
 
 
 def update_rotation_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
-    """Raise and clear the alarms about secret rotations.
-
-    Raises AdmitError if the database does not respond.
-    """
+    """Raise and clear the alarms about secret rotations. Raises AdmitError if the database does not respond."""
     rotation, seen = SecretRotation, SecretSighting
     now = utc_now()
     has_old = or_(seen.new_at.is_(None), seen.old_at > seen.new_at)
@@ -76,10 +73,7 @@ _REDECISION_CODE = "redecision-fails:"
 
 
 def update_redecision_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
-    """Raise and clear the alarms about re-decisions.
-
-    Raises AdmitError if the database does not respond.
-    """
+    """Raise and clear the alarms about re-decisions. Raises AdmitError if the database does not respond."""
     failing = (
         select(Tenant.slug, Tenant.number, RedecisionFailure.since, RedecisionFailure.detail)
         .join(Tenant, Tenant.id == RedecisionFailure.tenant_id)

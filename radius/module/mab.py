@@ -68,5 +68,4 @@ def is_expected_password(request: AccessRequest, expected: str) -> bool:
 
 
 def password_detail(nas: NasRecord | None) -> str:
-    """Details for a reject whose cause is the password."""
     return f"Admit expects {_FORM_NAMES[password_form(nas)]} as the password from this NAS"

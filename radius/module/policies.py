@@ -53,8 +53,6 @@ class Outcome(NamedTuple):
 
 
 class SitePolicy:
-    """Compiled policy of a site."""
-
     __slots__ = (
         "_outcomes",
         "certificate_reads",

@@ -71,10 +71,7 @@ class AccessRequest:
     __slots__ = ("attributes", "mac", "nas_address", "nas_identifier", "pairs", "slot", "source", "user_name")
 
     def __init__(self, pairs: Pairs | None, control: Pairs | None = None) -> None:
-        """Parse the packet's attributes.
-
-        `control` shows whether radiusd made a printable copy of the request.
-        """
+        """Parse the packet's attributes. `control` shows whether radiusd made a printable copy of the request."""
         attributes = first_values(pairs)
         if "Admit-Filtered" in attributes:
             pairs = unescape_pairs(pairs or ()) + tuple(
@@ -138,7 +135,6 @@ class AccessRequest:
         return self.is_filtered and name not in KEPT_ATTRIBUTES
 
     def values(self, name: str) -> tuple[str, ...]:
-        """All values of the attribute, in order."""
         return get_values(self.pairs, name)
 
     def nas_key(self) -> str:

@@ -32,8 +32,6 @@ _SECRET_NAMES = ("old", "new")
 
 
 class SourceSecrets:
-    """Decrypted secrets that a source may use."""
-
     def __init__(self, key_file: str) -> None:
         self._sealer = Sealer(MasterKeyFile(Path(key_file)))
         self._opened: dict[bytes, bytes] = {}

@@ -158,7 +158,6 @@ class FloodFilter:
         self._filtered.add(listener)
 
     def lift(self, now_seconds: int) -> None:
-        """Remove the filters of an earlier period."""
         period = now_seconds // PERIOD_SECONDS
         if period == self._period:
             return

@@ -45,5 +45,4 @@ def write_mails() -> None:
 
 @shared_task(name="sign_in.audit_failures")
 def audit_failures() -> None:
-    """Record failed sign-ins in the audit log."""
     failure_audit.audit_failures()

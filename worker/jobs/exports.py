@@ -19,7 +19,6 @@ _TIME_BUDGET_SECONDS = 60
 
 @shared_task(name="exports.run")
 def run() -> None:
-    """Continue the next export."""
     settings = load_settings()
     limits = runner.ExportLimits(
         least_free_bytes=settings.export_least_free_bytes,

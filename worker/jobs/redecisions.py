@@ -70,7 +70,6 @@ def clear_waiting() -> None:
 
 @shared_task(name="redecisions.prune", base=UpkeepTask)
 def prune() -> None:
-    """Delete old re-decisions."""
     for tenant in iterate_tenants():
         with session_scope(TenantScope(TenantId(tenant.id))) as session:
             runner.prune(session, tenant_id=TenantId(tenant.id), days=_KEPT_DAYS)

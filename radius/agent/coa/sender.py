@@ -66,7 +66,6 @@ class ConcurrencyLimits:
             self._answers.popitem(last=False)
 
     def full(self, flights: Collection[CoaTransmission]) -> SaturatedTargets:
-        """Return the NASes and tenants that have reached their limit."""
         at_nas = Counter(flight.taken.nas for flight in flights)
         every, silent = Counter[UUID](), Counter[UUID]()
         for flight in flights:

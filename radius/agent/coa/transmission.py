@@ -64,10 +64,7 @@ class CoaTransmission:
         return self.peer.host, self.peer.port, self.identifier
 
     def make_packet(self, dictionary: Dictionary, identifier: int, *, at: int) -> None:
-        """Create the packet of the current step; repetitions are identical (RFC 5176 2.3).
-
-        Raises CannotSend.
-        """
+        """Create the packet of the current step; repetitions are identical (RFC 5176 2.3). Raises CannotSend."""
         row, recipe = self.taken.row, find_vendor(self.taken.row.vendor).recipe
         step = recipe.steps[row.kind][self.step]
         facts = SessionIdentifiers(row.session_id, row.mac, row.identity, row.nas_port, row.framed_ip, row.nas_key)

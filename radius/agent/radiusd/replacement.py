@@ -170,10 +170,7 @@ class Radiusd:
         return ""
 
     def _replace_running(self, new: Generation) -> None:
-        """Replace the running radiusd, if any.
-
-        After a failure, the old radiusd still runs, or no radiusd runs.
-        """
+        """Replace the running radiusd, if any. After a failure, the old radiusd still runs, or no radiusd runs."""
         self._stop_leaving()
         old, of_old = self.running, self.generation
         if old is not None and of_old is not None and process.is_alive(old):

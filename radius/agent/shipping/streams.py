@@ -100,10 +100,7 @@ class StreamBatch(Protocol):
     effect only after the commit."""
 
     def take(self, payload: memoryview) -> int:
-        """Add a record and return its time.
-
-        If the record cannot be stored, raises an error and adds nothing.
-        """
+        """Add a record and return its time. If the record cannot be stored, raises an error and adds nothing."""
 
     def finish(self, now: int) -> None:
         """End the batch. `now` is the time up to which the agent has read the journal (epoch microseconds)."""
@@ -138,8 +135,6 @@ class Stream(Protocol):
 
 
 class _LiveStream:
-    """A stream whose records become live events."""
-
     live: LiveFeed | None
 
     @property
