@@ -124,7 +124,7 @@ class RadiusClient:
         self._lanes: dict[tuple[str, int, bytes], list[_Lane]] = {}
         self._by_descriptor: dict[int, _Lane] = {}
         self._epoll = select.epoll()
-        # The order is that of the deadlines, because every request has the same timeout.
+        # Pending requests in the order of their deadlines, because all requests have the same timeout.
         self._waiting: deque[tuple[_Lane, _PendingRequest]] = deque()
         self._in_flight = 0
         self._random = b""

@@ -1,4 +1,4 @@
-"""Base classes of tasks, with queue, time limits and retries."""
+"""Base classes of tasks, which set the queue, time limits and retries."""
 
 import logging
 import math

@@ -148,7 +148,7 @@ class ShippingContender:
 def start_contenders(
     plans: Sequence[tuple[str, int, AccountingStream]], *, tell: LogLine
 ) -> Iterator[list[ShippingContender]]:
-    """Create a contender for each (name, live sessions, stream) in a private cluster.
+    """Create a contender in a private cluster for each item of `plans`: name, number of live sessions, and stream.
 
     The cluster has the memory settings of `./admit up`, but no fsync.
     """

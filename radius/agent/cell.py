@@ -153,7 +153,7 @@ class CellAgent:
             raise CellCannotServe("A part of the agent failed (see the traceback above). Start the agent again.")
         self._radiusd.stop()
         if ended:
-            # If threads are still running, they use the writer; the end of the process closes it.
+            # Do not close the writer while threads still use it; the end of the process closes it.
             writer.close()
         lock.close()
         if self._taken:

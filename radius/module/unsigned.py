@@ -104,7 +104,7 @@ def _pass_from_address(packed: bytes) -> list[Instruction]:
 PERIOD_SECONDS = 60
 # Limit of logged addresses of one slot in a period. Attackers can forge addresses: a flood must not fill memory or log.
 MAX_SOURCES = 50
-# Limit of requests of one slot in a period. After that, the kernel drops them (radius/module/unsigned.py).
+# Limit of requests of one slot in a period. Above the limit, the kernel drops the requests.
 MAX_REQUESTS = 200
 
 

@@ -43,7 +43,7 @@ def advance() -> None:
         runner.clear_failure(session, tenant_id=tenant_id)
         return more
 
-    # In random order: a run that exceeds its time skips other tenants each time.
+    # Random order, so that runs that exceed their time do not always skip the same tenants.
     run_in_turns(
         SystemRandom().sample(waiting, len(waiting)),
         turn,

@@ -20,7 +20,7 @@ from nac.kit.ids import CellId
 from nac.pools.claims import Claim
 from radius.agent.accounting_parser import ParsedAccounting
 
-# Seconds between two checks of a lease that a session holds. A Stop causes a check at once.
+# Seconds between two checks of a lease whose address a session uses. A Stop causes a check at once.
 RECHECK_SECONDS = 300
 # The agent may store a Stop up to this many seconds after the time of the Stop. The regular check covers later Stops.
 STOP_DELAY_SECONDS = 5

@@ -128,7 +128,7 @@ class SessionMaintenance:
     def run(
         self, cursor: psycopg.Cursor, tenants: frozenset[str], now: int
     ) -> tuple["SessionMaintenance", list[SessionIdentity]]:
-        """Process one slice of the sessions. Returns the new state and the ended sessions."""
+        """Process the next slice (a limited number) of the sessions. Returns the new state and the ended sessions."""
         ended, more = nas_restarts.end_sessions(cursor, sorted(tenants)) if self.ending else ([], False)
         kept = replace(self, ending=more)
         if more or not kept.is_due(now):

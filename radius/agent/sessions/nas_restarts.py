@@ -89,7 +89,7 @@ DELETE FROM nas_restarts WHERE tenant_id = ANY (%s::uuid[]) AND ended_session IS
 
 
 def record_restarts(cursor: psycopg.Cursor, batch: SessionBatch) -> bool:
-    """Store the restarts of a batch, which separate sessions after a restart from sessions before it.
+    """Store the NAS restarts of a batch. A restart separates the sessions before it from the sessions after it.
 
     Returns whether the batch contains restarts.
     """

@@ -116,7 +116,7 @@ EVENTS_PER_SECOND, BURST_EVENTS = 2_000, 500
 MAX_EVENTS_PER_PASS = 200
 # Estimated bytes of a row of coa_requests.
 _REQUEST_BYTES = 1_000
-# Interval to read which tenants are watched, and to announce this cell to the watchers.
+# Interval at which the cell reads which tenants a client watches, and announces itself to these clients.
 LISTENER_POLL_SECONDS = 1.0
 # If Redis does not respond for this time, no tenant counts as watched.
 LAPSE_SECONDS = 10.0
@@ -182,7 +182,7 @@ class LiveBatch:
 
 
 class _QueuedItem(NamedTuple):
-    # Number of the event in its tenant's sequence, in the order of shipping.
+    # Number of the event in the sequence of its tenant's events.
     number: int
     told: LiveItem
 

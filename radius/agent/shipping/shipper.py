@@ -28,11 +28,11 @@ MAX_RECORDS = 5_000
 MAX_BYTES = 4 << 20
 # Time to collect records before a batch. A transaction costs as much as several hundred rows.
 GATHER_SECONDS = 0.15
-# Shorter time to collect records, while a live watcher or a feed waits.
+# Shorter time to collect records while a client watches events or a feed waits.
 GATHER_WATCHED_SECONDS = 0.075
 FULL_BATCH_RECORDS = 2_000
 _MAX_BACKOFF_SECONDS = 5.0
-# A replaced radiusd has ended long before this time.
+# Seconds that an old segment may stay open before the alarm. A replaced radiusd ends much earlier.
 _MAX_HELD_SECONDS = 30
 # SQLSTATE classes of rejected data: data exception, integrity violation, program limit exceeded. Any other error
 # (server, disk space, permissions) may disappear, so the shipper retries.
