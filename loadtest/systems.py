@@ -95,8 +95,6 @@ class RoundSample:
 
 @dataclass(slots=True)
 class WorkResult:
-    """All rounds of one workload on one system."""
-
     work: str
     system: str
     samples: list[RoundSample] = field(default_factory=list)

@@ -64,8 +64,6 @@ class Tally:
 
 @dataclass(slots=True)
 class RunResult:
-    """Result of one call of `RadiusClient.run`."""
-
     seconds: float = 0.0
     requests: int = 0
     retransmissions: int = 0

@@ -50,7 +50,6 @@ class ReadCost:
 
 
 def read_tenant_values(superuser_url: str, slug: str) -> Values:
-    """Read sample values for requests from the tenant's rows."""
     with psycopg.connect(superuser_url, row_factory=psycopg.rows.dict_row) as connection:
         connection.execute("SET TIME ZONE 'UTC'")
         row = connection.execute(_VALUES, {"slug": slug, "moment": _MOMENT}).fetchone()

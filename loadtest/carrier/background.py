@@ -158,7 +158,6 @@ def add_data(installation: Installation, tenants: int, live: int, tell: Callable
 
 
 def _count_judged_sessions(owner: Engine) -> int:
-    """Number of sessions that re-decisions have checked."""
     with owner.connect() as connection:
         return connection.execute(
             text("SELECT coalesce(sum(unchanged + disconnects + reauthentications), 0)::int FROM redecisions")

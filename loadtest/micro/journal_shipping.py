@@ -73,7 +73,6 @@ def write_journal(directory: Path, records: list[JournalRecord]) -> None:
 
 @contextmanager
 def live_feed(tenants: list[UUID], listened: int) -> Iterator[LiveFeed]:
-    """Yield a live feed with a private Redis."""
     server, stop = RedisServer(), threading.Event()
     server.start()
     feed = LiveFeed(server.url, lambda: {str(tenant): f"t{n}" for n, tenant in enumerate(tenants)}, cell="cell")

@@ -53,8 +53,6 @@ RequestFactory = Callable[[], bytes]
 
 
 class OcspRequests:
-    """HTTP requests about one authority's certificates."""
-
     def __init__(self, authority_id: str, issuer: x509.Certificate, issued: list[x509.Certificate]) -> None:
         self.path = f"/ocsp/{authority_id}"
         self._issuer = issuer
@@ -198,7 +196,6 @@ def prepared_tenant() -> Iterator[tuple[Database, Certified, OcspRequests]]:
 
 @contextmanager
 def public_server(database: Database, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """Run the public application on a separate core."""
     key, log, api_port = folder / "master.key", folder / "log", first_of_free_ports(3)
     # The second of three consecutive ports (nac.kit.settings).
     port = api_port + 1

@@ -110,7 +110,6 @@ class Alarms:
             return [*self._brief, *standing]
 
     def mark_reported(self, alarms: Sequence[Alarm]) -> None:
-        """Mark alarms of `list_for_report` as delivered."""
         with self._lock:
             self._brief = [alarm for alarm in self._brief if alarm not in alarms]
             self._new -= {alarm.code for alarm in alarms if self._is_active(alarm)}

@@ -53,8 +53,6 @@ class Conversation:
 
 
 class Conversations:
-    """EAP conversations of one slot (port pair)."""
-
     def __init__(self, most: int) -> None:
         self._most = most
         self._watch_from, self._full_from = int(most * _WATCH_SHARE), int(most * _FULL_SHARE)

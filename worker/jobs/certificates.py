@@ -33,7 +33,6 @@ def renew() -> None:
 
 @shared_task(name="certificates.warn", base=UpkeepTask)
 def warn() -> None:
-    """Warn of certificates that expire soon."""
     _for_each_tenant(_warn, "cannot check its certificates")
 
 

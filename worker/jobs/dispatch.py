@@ -22,7 +22,6 @@ _EXPIRES_SECONDS = 60
 
 
 def list_waiting_jobs() -> Sequence[str]:
-    """Names of the jobs that have work."""
     # With `by_key`, PostgreSQL plans the query once for each connection and uses indexes: the result is almost always
     # empty.
     with session_scope(PlatformScope(), by_key=True) as session:
