@@ -141,7 +141,7 @@ def examine_tunnel_packet(
     if tried:
         detail = offer_detail(slot.methods, f"{tried} inside {eap_type_label(tunnel)}")
         return Credentials(unfinished, reason="method-not-offered", detail=detail)
-    detail = "the tunnel has no password, or one that is too long"
+    detail = "the tunnel has no password, or a password that is too long"
     return Credentials(unfinished, reason="password-not-carried", detail=detail)
 
 

@@ -39,7 +39,7 @@ RETURNING id, tenant_id, created_at, kind, asked_by, session_row, session_id, na
 _EXPIRE = (
     """
 UPDATE coa_requests SET ended_at = now(), state = CASE WHEN retries > 0 THEN 'unanswered' ELSE 'expired' END,
-    detail = CASE WHEN retries > 0 THEN detail ELSE 'It waited too long to be sent.' END
+    detail = CASE WHEN retries > 0 THEN detail ELSE 'The request waited too long in the queue.' END
 WHERE state IN ('queued', 'sending') AND expires_at < now() AND due_at <= now()
 """
     + _RETURN_ENDED
@@ -47,7 +47,7 @@ WHERE state IN ('queued', 'sending') AND expires_at < now() AND due_at <= now()
 _GIVE_UP = (
     """
 UPDATE coa_requests SET state = 'unanswered', ended_at = now(),
-    detail = 'The agent that sent it ended several times before an answer came.'
+    detail = 'The agent that sent the request ended several times before a response came.'
 WHERE state = 'sending' AND due_at <= now() AND takings >= %(takings)s + retries
 """
     + _RETURN_ENDED

@@ -142,7 +142,7 @@ class ConfigurationSource:
                 )
             ).one()
             if certificate.certificate_der is None or certificate.key_sealed is None:
-                raise LookupError(f"server certificate {serial} has no key; issue another one")
+                raise LookupError(f"server certificate {serial} has no key; issue another certificate")
             key = self._sealer.open(certificate.key_sealed, f"certificate:{certificate.id}")
             chain = [certificate.certificate_der, *self._chain(session, tenant_id, certificate.authority_id)]
             pem = b"".join(x509.load_der_x509_certificate(der).public_bytes(Encoding.PEM) for der in chain)

@@ -223,7 +223,7 @@ class Radiusd:
             if self._stopped:
                 return "the agent is stopping"
             if old is None or self.generation is None or self.running is not old:
-                return "it has ended meanwhile"
+                return "radiusd has ended meanwhile"
             self.renewals += 1
             try:
                 self._replace_running(self.generation)
