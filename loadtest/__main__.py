@@ -3,7 +3,8 @@
 `quick` compares Admit with FreeRADIUS. `cell` measures radiusd without the rest of Admit. `peers` measures only
 FreeRADIUS.
 
-The exit status is 0 after a complete measurement, even if the product missed targets, and 1 if a measurement failed.
+The exit status is 0 after a complete measurement, even if Admit missed performance targets, and 1 if a measurement
+failed.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from loadtest.systems import WORKS, Results, run_rounds
 from loadtest.tenants import list_known_devices, make_tenants
 from nac.kit.errors import AdmitError
 
-# Names of works by the values of `--only`.
+# Names of workloads for each value of `--only`.
 _GROUPS = {"mab": ("mab", "mab-paced"), "acct": ("acct",), "tls": ("tls-full", "tls-mix")}
 _DEFAULT_SLOTS = 32
 
@@ -45,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     for name, (text, _) in _COMMANDS.items():
         command = commands.add_parser(name, help=text)
-        command.add_argument("--only", default="mab,acct,tls", help="groups of work: mab, acct, tls (default all)")
+        command.add_argument("--only", default="mab,acct,tls", help="groups of workloads: mab, acct, tls (default all)")
         command.add_argument(
             "--seconds", type=_positive_number, default=4.0, help="length of a measurement in seconds (default 4)"
         )
@@ -88,7 +89,7 @@ def _moj(options: argparse.Namespace) -> None:
 
 
 def _peers(options: argparse.Namespace) -> None:
-    """Measure only the peers: FreeRADIUS without and with PostgreSQL."""
+    """Measure only the peers of Admit: FreeRADIUS without and with PostgreSQL."""
     works = _works(options.only)
     with running_peers(_peer_names(works), list_known_devices(make_tenants())) as peers:
         plan = {work: [peers[name] for name in PEERS_OF[work]] for work in works}
@@ -121,8 +122,8 @@ def _show(options: argparse.Namespace, results: Results, findings: Sequence[Find
 
 
 _COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], None]]] = {
-    "quick": ("the product and its peers", _quick),
-    "cell": ("a cell's radiusd without agent, and stock FreeRADIUS", _cell),
+    "quick": ("Admit and FreeRADIUS, with the same workloads", _quick),
+    "cell": ("a cell's radiusd without agent and PostgreSQL, and FreeRADIUS without PostgreSQL", _cell),
     "moj": ("the data set of MoJ's NACS in one tenant, PostgreSQL stopped", _moj),
     "peers": ("only the peers", _peers),
 }

@@ -1,8 +1,9 @@
 """A cell's radiusd without PostgreSQL and agent.
 
-The bench writes the replica. radiusd runs Admit's module with a journal.
+The benchmark writes the replica. radiusd runs Admit's module with a journal.
 
-The bench shows the cost of radiusd: the maximum rate of a cell, and the cost of each slot (port pair for a tenant).
+The result shows the cost of radiusd itself: the maximum rate of a cell, and the cost of each slot (port pair of a
+tenant).
 """
 
 import json
@@ -64,7 +65,7 @@ class BareCell:
     ) -> None:
         """`folder` must exist and belong to this account.
 
-        `tenant_packets_per_second`: None for the default, 0 for no limit.
+        `tenant_packets_per_second` is the packet limit of a tenant; None for the default, 0 for no limit.
         """
         self._paths = CellPaths(folder / "cell")
         self._tenants = tenants

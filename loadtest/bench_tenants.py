@@ -1,6 +1,6 @@
-"""Tenants of the bench in the running installation. Admit's services create these tenants.
+"""Tenants of a benchmark in the running installation.
 
-The bench deletes the tenants afterwards.
+The benchmark creates the tenants with Admit's services, and deletes them afterwards.
 """
 
 import time
@@ -55,22 +55,22 @@ class ProvisionedTenant:
     server_certificate: bytes
     clients: Sequence[ClientFiles]
     slot: int
-    # Id of the transaction that created the tenant.
+    # Id of the PostgreSQL transaction that created the tenant.
     xact: str
 
 
 class BenchTenants:
-    """Creates tenants. At the end of the `with`, deletes all tenants of the bench with the logs of the tenants."""
+    """Creates tenants. At the end of the `with` block, deletes these tenants and their logs."""
 
     def __init__(self, installation: Installation, folder: Path, tell: Callable[[str], None]) -> None:
-        """`folder` is the folder for the client certificates."""
+        """Create the object. `folder` is the folder for the client certificates."""
         self._installation = installation
         self._engine = installation.engine
         self._folder = folder
         self._tell = tell
 
     def __enter__(self) -> "BenchTenants":
-        # Delete tenants of an earlier bench that was killed.
+        # Delete tenants of an earlier benchmark that was killed.
         self._remove_all()
         return self
 
@@ -89,7 +89,7 @@ class BenchTenants:
             issued = [self._issue(session, row.id, f"{tenant.slug}-device-{number}") for number in range(clients)]
             slot = cells.require_slot(session, tenant_id=row.id)
             if slot.cell_id != installation.cell_id:
-                raise BenchError(f"tenant {tenant.slug} is in another cell; the bench can measure only one cell")
+                raise BenchError(f"tenant {tenant.slug} is in another cell; the benchmark can measure only one cell")
             secret = installation.sealer.open(slot.secret_sealed, cells.slot_secret_context(slot))
             target = Target(installation.settings.listen_address, slot.auth_port, slot.acct_port, secret)
             server = _server_certificate(session, row.id)
@@ -124,7 +124,7 @@ class BenchTenants:
     def bake(self, made: Sequence[ProvisionedTenant]) -> None:
         """Make the agent replace radiusd, and wait until the new radiusd has loaded the tenants' certificates.
 
-        radiusd loads the server certificates of all tenants when it starts, and of new tenants later. To make the agent
+        radiusd loads server certificates when it starts, and those of new tenants at a later restart. To make the agent
         replace radiusd, the function adds a NAS with its own secret.
         """
         with session_scope(TenantScope(made[0].tenant_id), engine=self._engine) as session:
@@ -221,7 +221,7 @@ def _server_certificate(session: Session, tenant_id: TenantId) -> bytes:
 def _insert_endpoints(
     session: Session, tenant_id: TenantId, endpoints: Sequence[BenchEndpoint], groups: Mapping[str, UUID]
 ) -> None:
-    """Insert endpoints in bulk. The endpoint service would take 3 ms for each device: minutes for a bench."""
+    """Insert endpoints in bulk. The endpoint service would take 3 ms for each device, in total several minutes."""
     numbered = [(uuid4(), endpoint) for endpoint in endpoints]
     # PostgreSQL makes the plan for checks of foreign keys once. A plan made for an empty table later reads the whole
     # table for each row, which takes 54 s instead of 14 s.

@@ -1,4 +1,5 @@
-"""A certificate authority for the peers, like the authority of a tenant: root, issuing CA, all keys ECDSA P-256.
+"""A certificate authority for the peers, like the authority of a tenant: a root and an issuing CA. All keys are ECDSA
+P-256.
 
 The certificates contain URLs of CRLs and OCSP, although no server uses these URLs. The URLs are a fifth of the size of
 a device's certificates. Therefore a handshake needs an extra packet.

@@ -15,14 +15,16 @@ from nac.inventory.endpoints import service as endpoints
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT, ACCESS_REQUEST
 
-# Requests per second. Half of them test for the change. The others belong to another tenant, which the change must
-# not affect.
+# Requests per second. Half of the requests test whether the cell uses the change. The other requests belong to another
+# tenant, which the change must not affect.
 _PER_SECOND = 200
 _MAX_SECONDS = 10
 
 
 class _Probe:
-    """A request that accepts Access-Accept and Access-Reject. Reports the time of sending and the response code."""
+    """A request whose response may be an Access-Accept or an Access-Reject. Reports the time of sending and the
+    response code.
+    """
 
     kind = "probe"
     code = ACCESS_REQUEST
@@ -90,7 +92,7 @@ class ChangeBench:
     def __init__(
         self, installation: Installation, made: BenchTenants, others: ProvisionedTenant, rows: StoredRows
     ) -> None:
-        """`others` is a tenant whose devices authenticate during the whole measurement."""
+        """Create the object. `others` is a tenant whose devices authenticate during the whole measurement."""
         self._installation = installation
         self._made = made
         self._others = others

@@ -1,10 +1,11 @@
-"""EAP-TLS of a supplicant behind a NAS, without I/O: an `Exchange` that runs OpenSSL on memory buffers.
+"""EAP-TLS client: plays a supplicant and its NAS. `EapTls` is an `Exchange` that runs OpenSSL on memory buffers.
 
 Sources are RFC 3748 4 (EAP), RFC 5216 2.1 and 3 (EAP-TLS, fragments), and RFC 9190 2.1 and 2.5 (TLS 1.3). The client
 does not check the MS-MPPE keys of the Access-Accept, because Python's ssl has no exporter (RFC 5705). eapol_test checks
 these keys. A full handshake takes about 0.9 ms of CPU and a resumed handshake 0.5 ms, mostly in OpenSSL.
 
-EAP packets in RADIUS (RFC 3748 4, RFC 3579 3.1), and MAC authentication by EAP-MD5, which some switches use.
+The module also has EAP packets in RADIUS (RFC 3748 4, RFC 3579 3.1), and MAC authentication by EAP-MD5, which some
+switches use.
 """
 
 import ssl
@@ -49,7 +50,7 @@ class EapMd5:
     code = ACCESS_REQUEST
 
     def __init__(self, target: Target, mac: str, nas_attributes: bytes = b"", *, vlan: str | None = None) -> None:
-        """`vlan` is the expected VLAN in the Access-Accept: "" for none, None for any."""
+        """Create the exchange. `vlan` is the expected VLAN in the Access-Accept: "" for no VLAN, None for any."""
         self.target = target
         self._mac = mac.encode()
         self._attributes = encode_attribute(USER_NAME, self._mac) + MAB_SERVICE + calling_station(mac) + nas_attributes
@@ -93,7 +94,7 @@ class Supplicant:
     def __init__(
         self, context: ssl.SSLContext, identity: str, attributes: bytes = b"", *, server_certificate: bytes = b""
     ) -> None:
-        """`attributes` are the attributes that the NAS adds to each request.
+        """Create the device. `attributes` are the attributes that the NAS adds to each request.
 
         With `server_certificate` (DER), the server must present exactly this certificate. In this case, `context` need
         not verify the chain.
@@ -148,7 +149,8 @@ class EapTls:
         fragment_octets: int = FRAGMENT_OCTETS,
         finished: Callable[[], None] | None = None,
     ) -> None:
-        """`vlan` is the expected VLAN in the Access-Accept: "" for none, None for any.
+        """Create the conversation. `vlan` is the expected VLAN in the Access-Accept: "" for no VLAN, None for any
+        result.
 
         With `keep_session`, the supplicant stores the TLS session for a later `resume`. Storing the session takes 0.15
         ms.
@@ -259,13 +261,13 @@ class EapTls:
 
 
 class EapTlsSource:
-    """Source of conversations of several supplicants in turn.
+    """Source of EAP-TLS conversations, by several supplicants in turn.
 
     Each supplicant repeats one full handshake and `reconnects` resumptions.
     """
 
     def __init__(self, devices: Iterable[tuple[Target, Supplicant, str | None]], *, reconnects: int = 0) -> None:
-        """Each item of `devices` is a target, a supplicant and the expected VLAN."""
+        """Create the source. Each item of `devices` is a target, a supplicant and the expected VLAN."""
         self._idle = deque((target, supplicant, vlan, 0) for target, supplicant, vlan in devices)
         self._reconnects = reconnects
 

@@ -9,7 +9,8 @@ from loadtest.peers.peer_systems import RLM_SQL, STOCK
 from loadtest.systems import Results
 
 PRODUCT = "admit"
-# Tenants created since radiusd's last start. For them, radiusd loads the server certificate at each handshake.
+# System whose tenants were created after radiusd's last start. For new tenants, radiusd reads the server certificate at
+# each handshake.
 PRODUCT_NEW_TENANTS = "admit, new tenants"
 
 
@@ -30,7 +31,7 @@ class SteadyAccounting:
     acknowledged_per_second: float
     # Rows per second that reached PostgreSQL in the second half of the run.
     arrived_per_second: float
-    # Journal bytes that had not reached PostgreSQL, after the first half and at the end.
+    # Journal bytes that had not reached PostgreSQL: after the first half of the run, and at its end.
     backlog_bytes: tuple[int, int]
 
 

@@ -26,12 +26,12 @@ REQUIRED_SETTINGS = ("DATABASE_URL", "DATABASE_OWNER_URL", "MASTER_KEY_FILE")
 
 
 class Installation:
-    """The installation that `./admit up` started. Close the installation, or use the installation in a `with`."""
+    """The installation that `./admit up` started. Close the object, or use it in a `with` block."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        # Services use the database role of the API. Only the owner role can count rows of several tenants and delete
-        # logs of a bench.
+        # Services use the database role of the API. Only the owner role can count rows of several tenants, and delete
+        # the logs of a benchmark.
         self.engine = make_engine(settings.database_url, application_name="admit-bench")
         self.owner = make_engine(
             settings.database_owner_url, application_name="admit-bench", pool_size=1, statement_seconds=3_600
@@ -93,7 +93,7 @@ class Installation:
         return int(stat.rpartition(")")[2].split()[1])
 
     def backlog_bytes(self) -> dict[str, int]:
-        """Return, for each journal, the number of bytes whose records are not in the database yet."""
+        """Return for each journal the size of the records that are not in the database yet."""
         with session_scope(PlatformScope(), engine=self.owner) as session:
             rows = session.scalars(select(JournalPosition).where(JournalPosition.cell_id == self.cell_id)).all()
             positions = {row.stream: SegmentPosition(row.segment, row.offset) for row in rows}
@@ -119,7 +119,7 @@ class Installation:
 
 
 class StoredRows:
-    """Counts the requests of a bench that got a response, and checks that each of these requests became one row."""
+    """Counts the requests that got a response, and checks that the database has one row for each of these requests."""
 
     def __init__(self, installation: Installation, tenants: Collection[TenantId]) -> None:
         self._installation = installation
@@ -136,9 +136,10 @@ class StoredRows:
         self._installation.wait_until_shipped()
 
     def verify(self) -> dict[str, tuple[int, int]]:
-        """Return (rows, requests with a response) by stream.
+        """Return the number of rows and the number of requests with a response, by stream.
 
-        A request without a response may or may not have a row. Raises BenchError if other rows are missing or surplus.
+        A request without a response may or may not have a row. Raises BenchError if the database has too few or too
+        many rows.
         """
         found = {}
         with session_scope(PlatformScope(), engine=self._installation.owner) as session:
@@ -156,7 +157,6 @@ def _count(session: Session, table: type[AuthLog] | type[AccountingLog], tenants
 
 
 def delete_logs(owner: Engine, tenants: Collection[TenantId]) -> None:
-    """Delete the logs that a bench has written."""
     with session_scope(PlatformScope(), engine=owner) as session:
         for table in (AuthLog, AccountingLog):
             session.execute(delete(table).where(table.tenant_id.in_(tenants)))

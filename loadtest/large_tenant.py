@@ -42,7 +42,6 @@ def write_large(small: Path, large: Path, endpoints: int) -> None:
 
 
 def _own_values(name: str, number: int) -> dict[str, str]:
-    """Return the values that differ in each copy."""
     own = str(UUID(int=number + 1))
     return (
         {"endpoint_id": own}

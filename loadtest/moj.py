@@ -34,7 +34,7 @@ from nac.kit.db import TenantScope, session_scope
 from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT
 from nac.policies import service as policies
 
-# Measurements for the requested works. NACS' own test sent MAC addresses by EAP-MD5.
+# Measured workloads for each requested workload. NACS' own test sent MAC addresses by EAP-MD5.
 _WORKS = {"mab": ("mab", "mab-md5"), "tls-full": ("tls-full",)}
 NAME = "admit, no PostgreSQL"
 _CLIENTS = 10

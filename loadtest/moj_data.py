@@ -1,7 +1,8 @@
 """The data set of the load test of NACS by the British Ministry of Justice in 2021, converted to a tenant of Admit.
 
-The data set has 1,750 sites with 10 NASes each, and 2,750 policies that sites share. A site has 5 policies in order of
-priority, and a fallback with one response. A policy has 5 rules, all of which must match, and 5 responses.
+The data set has 1,750 sites with 10 NASes each, and 2,750 policies. Several sites use the same policy. A site has 5
+policies in order of priority, and a fallback with one response. A policy has 5 rules, which must all match, and 5
+responses.
 
 A policy of NACS corresponds to a rule of Admit. Therefore each site gets one Admit policy with five rules and the
 fallback. A rule has five comparisons under `all`, and five reply attributes. Three of the attributes set the VLAN.
@@ -47,7 +48,7 @@ class MojNas:
 @dataclass(frozen=True)
 class MojSite:
     number: int
-    # Numbers of the site's policies, in order of priority.
+    # Numbers of the site's NACS policies, in order of priority.
     policies: Sequence[int]
 
     @property
@@ -91,7 +92,7 @@ def vlan_of(policy: int) -> str:
 
 
 def _shuffled_policies(random: Random) -> Iterator[int]:
-    """Yield all policies in a random order, without end. Each pass has another order."""
+    """Yield all policy numbers in a random order, again and again. The order differs each time."""
     return chain.from_iterable(random.sample(range(POLICIES), POLICIES) for _ in count())
 
 

@@ -34,10 +34,10 @@ class LoadTimes:
 
     # From the commit until the cell uses the whole data set.
     live: float
-    # Time of an agent that loads an empty replica, and the number of rows that it reads.
+    # Time that an agent needs to fill an empty replica, and the number of rows that it reads.
     full_load: float
     rows: int
-    # Time of the module to compile the policies of all sites, and of the slowest site.
+    # Time that the module needs to compile the policies of all sites, and the policy of the slowest site.
     compiling: float
     slowest: float
 
@@ -62,7 +62,7 @@ def load_data_set(installation: Installation, made: ProvisionedTenant, sites: Se
 def insert_sites(session: Session, tenant_id: TenantId, sites: Sequence[MojSite]) -> list[UUID]:
     """Insert the sites in bulk and return their ids.
 
-    Admit's services would need minutes for these sites. This bench does not measure the services.
+    Admit's services would need minutes for these sites. This benchmark does not measure the services.
     """
     tenant = {"tenant_id": tenant_id}
     # A plan for empty tables would make checks of foreign keys slow, as in loadtest.bench_tenants.

@@ -19,10 +19,10 @@ _PATIENCE_SECONDS = 300
 
 
 class PrivateInstallation:
-    """Runs the installation during a `with`. At the end, all processes end and all files are deleted."""
+    """Runs the installation during a `with` block. At the end, all processes end and all files are deleted."""
 
     def __init__(self, *, slots: int = 8, **settings: str) -> None:
-        """`settings` has the values of environment variables. The names omit the prefix ADMIT_."""
+        """Create the object. `settings` has the values of environment variables, by name without the prefix ADMIT_."""
         self._slots = slots
         self._settings = {f"ADMIT_{name}": value for name, value in settings.items()}
 
@@ -55,7 +55,6 @@ class PrivateInstallation:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the environment of the installation's processes."""
         return _clean_environment() | self._stored()
 
     def _admit(self, *arguments: str) -> None:

@@ -1,4 +1,6 @@
-"""Processes of a bench: start, end, accounts, free ports, and CPU time of a process tree."""
+"""Functions to start and end the processes of a benchmark, to choose their OS accounts, to find free ports, and to
+measure the CPU time of a process tree.
+"""
 
 import multiprocessing
 import os
@@ -22,7 +24,7 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class BenchError(Exception):
-    """The bench cannot run, or its result is not reliable. The message has the cause and the remedy."""
+    """The benchmark cannot run, or its result is not reliable. The message has the cause and the remedy."""
 
 
 def find_account(name: str) -> str | None:
@@ -36,7 +38,7 @@ def find_account(name: str) -> str | None:
 
 
 def chown_tree(path: Path, owner: str | None) -> None:
-    """Make an account the owner of a folder and the folder's content. Symbolic links stay unchanged."""
+    """Change the owner of a folder and its content. Symbolic links stay unchanged."""
     if owner is None:
         return
     entry = pwd.getpwnam(owner)
@@ -176,12 +178,10 @@ def resident_bytes(pid: int) -> int:
 
 
 def run_in_processes(works: Sequence[Callable[[], RunResult]]) -> RunResult:
-    """Run the works at the same time, each in its own process, and add up the results.
+    """Run the functions at the same time, each in its own process, and add up the results.
 
-    A single work runs in this process.
-
-    One Python process cannot generate expensive requests, such as TLS handshakes, fast enough. Raises BenchError on
-    failure.
+    A single function runs in this process. One Python process cannot generate expensive requests, such as TLS
+    handshakes, fast enough. Raises BenchError on failure.
     """
     if len(works) == 1:
         return works[0]()

@@ -1,4 +1,4 @@
-"""`./admit bench quick`: a private installation and the peers do the same work in turns."""
+"""`./admit bench quick`: a private installation and the peers run the same workloads in turns."""
 
 import os
 import tempfile
@@ -30,7 +30,7 @@ _SLOTS = 32
 # Slightly more than the target, because the measured rate is always slightly lower.
 _ACCOUNTING_PER_SECOND = 15_500
 _ACCOUNTING_WINDOW = 256
-# Numbers of tenants of two cells. The bench compares their memory after the same work.
+# Numbers of tenants in two cells. The benchmark compares the memory of the cells after the same workload.
 _FEW_TENANTS, _MANY_TENANTS = 8, 40
 _TENANT_ENDPOINTS = 200
 _REQUESTS, _HANDSHAKES = 800, 80
@@ -137,9 +137,9 @@ def _measure_footprint(default_slots: int) -> Footprint:
 
 
 def _start_cell(slots: int, *, tenants: int) -> tuple[float, int]:
-    """Return the seconds until the cell responds, and radiusd's resident bytes after a fixed amount of work.
+    """Return the seconds until the cell responds, and radiusd's resident bytes after a fixed number of requests.
 
-    The work is spread over the tenants.
+    The requests are spread over the tenants.
     """
     with (
         tempfile.TemporaryDirectory(prefix="admit-bench-") as folder,

@@ -40,7 +40,7 @@ CODE_NAMES = {
     ACCESS_CHALLENGE: "challenge",
     ACCOUNTING_RESPONSE: "acknowledged",
 }
-# NASes commonly wait 2 to 5 s; less would retransmit into the reject delay of 1 s.
+# NASes commonly wait 2 to 5 s. With a shorter timeout, the client would retransmit during the reject delay of 1 s.
 TIMEOUT_SECONDS = 2.0
 TRIES = 3
 
@@ -116,7 +116,7 @@ class _Lane:
 
 
 class RadiusClient:
-    """Sends exchanges to servers. Not thread-safe. Close the client, or use the client in a `with`."""
+    """Sends exchanges to servers. Not thread-safe. Close the client, or use it in a `with` block."""
 
     def __init__(self, *, timeout_seconds: float = TIMEOUT_SECONDS, tries: int = TRIES) -> None:
         self._timeout_seconds = timeout_seconds
@@ -124,7 +124,7 @@ class RadiusClient:
         self._lanes: dict[tuple[str, int, bytes], list[_Lane]] = {}
         self._by_descriptor: dict[int, _Lane] = {}
         self._epoll = select.epoll()
-        # The order is that of the deadlines, because every request has the same timeout.
+        # Pending requests in the order of their deadlines, because all requests have the same timeout.
         self._waiting: deque[tuple[_Lane, _PendingRequest]] = deque()
         self._in_flight = 0
         self._random = b""

@@ -1,4 +1,4 @@
-"""Output of a bench: a table of results with details, or JSON."""
+"""Output of a benchmark: a table of results with details, or JSON."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -50,7 +50,7 @@ def _row(result: WorkResult) -> Sequence[str]:
 
 
 def details(results: Results) -> Iterable[str]:
-    """Yield lines about kinds of exchanges (if a work has several), retransmissions, late replies and faults."""
+    """Yield lines about kinds of exchanges (if a workload has several), retransmissions, late replies and faults."""
     for result in results.values():
         total = result.total
         if len(total.tallies) > 1:

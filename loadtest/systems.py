@@ -1,4 +1,4 @@
-"""Systems under test, kinds of work, and the result of one round of a work on a system."""
+"""Systems under test, workloads, and the result of one round of a workload on a system."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,8 @@ MAB_WINDOW = 64
 # Requests per second that every system except rlm_sql can answer on a shared machine.
 PACED_PER_SECOND = 5_000
 ACCOUNTING_WINDOW = 64
-# Concurrent handshakes of a generator process. A handshake takes milliseconds, so more of them would only wait.
+# Concurrent handshakes of a generator process. A handshake takes milliseconds, so more concurrent handshakes would only
+# wait.
 TLS_WINDOW = 8
 # One Python process can generate only about 1,000 handshakes/s, which must not limit the result.
 TLS_PROCESSES = 2
@@ -64,17 +65,14 @@ class SystemUnderTest:
 
     @cached_property
     def mab_exchanges(self) -> Sequence[PapRequest]:
-        """Exchanges of all devices.
-
-        The bench encodes each exchange only once, which saves a third of the client's time.
-        """
+        """Exchanges of all devices. Each exchange is encoded only once, which saves a third of the client's time."""
         nases = {nas: nas.attributes() for nas in {device.nas for device in self.devices}}
         return [mab_request(device.target, device.mac, nases[device.nas], vlan=device.vlan) for device in self.devices]
 
 
 @dataclass(frozen=True, slots=True)
 class RoundSample:
-    """Result of one round: one measurement of a work on a system."""
+    """Result of one round: one measurement of a workload on a system."""
 
     run: RunResult
     # Seconds until the last row was in the database. `run.seconds` ends with the last response.
@@ -97,8 +95,6 @@ class RoundSample:
 
 @dataclass(slots=True)
 class WorkResult:
-    """All rounds of one work on one system."""
-
     work: str
     system: str
     samples: list[RoundSample] = field(default_factory=list)
@@ -191,7 +187,7 @@ WORKS: Mapping[str, WorkFunction] = {
 
 
 def measure_round(system: SystemUnderTest, work: str, seconds: float) -> RoundSample:
-    """Measure one round of a work on a system. Raises BenchError if no response was as expected."""
+    """Measure one round of a workload on a system. Raises BenchError if no response was as expected."""
     before = _cpu(system)
     run = WORKS[work](system, seconds)
     answered = perf_counter()
@@ -233,16 +229,16 @@ def _rehearsals(system: SystemUnderTest, works: Sequence[str]) -> Iterator[RunRe
             yield client.run(EapTlsSource(system.supplicants), count=len(system.supplicants), window=4)
 
 
-# Results by work and name of the system.
+# Results by workload and name of the system.
 Results = dict[tuple[str, str], WorkResult]
 
 
 def run_rounds(
     plan: Mapping[str, Sequence[SystemUnderTest]], *, rounds: int, seconds: float, tell: Callable[[str], None]
 ) -> Results:
-    """Run each work of `plan` on its systems in turns: A B C A B C.
+    """Run each workload of `plan` on its systems in turns: A B C A B C.
 
-    With turns, other load on the machine affects all systems alike.
+    So other load on the machine affects all systems alike.
     """
     for system, works in _works_by_system(plan):
         tell(f"rehearsing {system.name}: {', '.join(works)}")

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from math import exp, log
 
-# Each bucket is 2 % larger than the previous one, from 1 us to 100 s. So a percentile is at most 2 % too high.
+# Each bucket is 2 % larger than the previous one, from 1 us to 100 s. So a computed percentile is at most 2 % too high.
 _BUCKETS_PER_E = 50
 _BUCKETS = int(log(1e8) * _BUCKETS_PER_E) + 1
 
@@ -64,8 +64,6 @@ class Tally:
 
 @dataclass(slots=True)
 class RunResult:
-    """Result of one call of `RadiusClient.run`."""
-
     seconds: float = 0.0
     requests: int = 0
     retransmissions: int = 0

@@ -1,4 +1,4 @@
-"""Tenants of a bench: devices, a policy with 20 rules, and the VLAN of each device."""
+"""Tenants of a benchmark: devices, a policy with 20 rules, and the VLAN of each device."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 RULES = 20
 # Number of endpoints of each tenant. Target P1 requires 10 tenants with 500 to 50,000 endpoints.
 TENANT_SIZES = (500, 500, 1_000, 1_000, 1_000, 2_000, 2_000, 5_000, 8_000, 50_000)
-# The policy has one rule for each group, and one for certificates.
+# The policy has one rule for each group of endpoints, and one rule for certificates.
 GROUPS = tuple(f"group-{number:02d}" for number in range(RULES - 1))
 CERTIFICATE_VLAN = "30"
 

@@ -51,7 +51,7 @@ def calling_station(mac: str) -> bytes:
 class PapRequest:
     """An Access-Request with a password.
 
-    `vlan` is the expected VLAN in the Access-Accept: "" for none, None for any.
+    `vlan` is the expected VLAN in the Access-Accept: "" for no VLAN, None for any.
     """
 
     __slots__ = ("attributes", "expected", "kind", "password", "target", "vlan")
@@ -129,7 +129,7 @@ class BenchDevice(NamedTuple):
 
 
 def mab_source(devices: Sequence[BenchDevice], nas: BenchNas = BENCH_NAS) -> Callable[[], PapRequest]:
-    """Return a source of MAB requests: of all devices in turn, again and again."""
+    """Return a source of MAB requests: one request of each device in turn, again and again."""
     nas_attributes = nas.attributes()
     turns = cycle(devices)
 
@@ -206,7 +206,9 @@ class AccountingSource:
         open_sessions: int = 500,
         interim_seconds: int = 600,
     ) -> None:
-        """`prefix` is the first part of each Acct-Session-Id, and makes the ids of all runs distinct."""
+        """Create the source. `prefix` is the beginning of each Acct-Session-Id. Different prefixes make the ids of runs
+        distinct.
+        """
         self.acknowledged: list[AcknowledgedRecord] = []
         self._devices = cycle(devices)
         self._prefix = prefix

@@ -30,7 +30,7 @@ def _is_ours(name: str | None, type_: str, parents: object) -> bool:
 
 
 def _require_known(revision: str | None) -> None:
-    """Raise SchemaTooNew or SchemaTooOld if this version of Admit does not have the revision."""
+    """Raise SchemaTooNew or SchemaTooOld if this version of Admit does not know the database's revision."""
     if revision is None:
         return
     try:

@@ -1,8 +1,8 @@
 """The current SQL of the schema: `migrations/sql/<kind>/<noun>.sql`.
 
 The kinds are schema (tables, indexes, views, grants), functions, triggers and policies. Admit executes all files in an
-empty database. A later revision changes tables with its own statements. In `replaced`, the revision names the changed
-files of functions, triggers and policies.
+empty database. A later revision changes tables with its own statements. If files of functions, triggers or policies
+change, the revision names them in `replaced`.
 """
 
 import re
@@ -18,14 +18,13 @@ SQL_FILES = files("migrations").joinpath("sql")
 
 
 def list_nouns(kind: str) -> list[str]:
-    """Return the nouns that have a file of this kind."""
     return sorted(file.name.removesuffix(".sql") for file in SQL_FILES.joinpath(kind).iterdir())
 
 
 def order_by_reference() -> list[str]:
-    """Return the nouns with tables, in the order of creation.
+    """Return the nouns that have tables, in the order of creation.
 
-    A noun comes after the nouns whose tables it refers to.
+    A noun comes after the nouns to whose tables its own tables refer.
     """
     created: dict[str, str] = {}
     named: dict[str, list[str]] = {}
@@ -51,7 +50,7 @@ def create_schema(connection: Connection[Any]) -> None:
 
 def replace_functions(connection: Connection[Any], *nouns: str) -> None:
     """Create or replace the functions of the nouns. Only roles with a grant can execute these functions."""
-    # A function can call another of a later file.
+    # A function can call a function of a later file.
     connection.execute("SET LOCAL check_function_bodies = off")
     for noun in nouns:
         connection.execute(_read("functions", noun))
@@ -88,7 +87,7 @@ def replace_files(connection: Connection[Any], replaced: Iterable[Mapping[str, I
 
 
 def driver_connection(connection: sqlalchemy.Connection) -> Connection[Any]:
-    """Return the connection of psycopg, which executes several statements at once."""
+    """Return the psycopg connection, which can execute several statements at once."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, Connection)
     return driver

@@ -15,8 +15,8 @@ def main() -> int:
     parser.add_argument("--processes", type=int, required=True)
     parser.add_argument("--schedule", required=True, help="file for the last run time of each job")
     chosen = parser.parse_args()
-    # Keep gossip and remote control on, although Admit does not use them. Without their connections, a worker stopped
-    # receiving jobs after an acknowledgement failed during a Redis outage.
+    # Keep Celery's gossip and remote control on, although Admit does not use them. Without their connections, a worker
+    # received no more jobs after an acknowledgement had failed during a Redis outage.
     worker = app.Worker(
         concurrency=chosen.processes,
         loglevel=logging.INFO,

@@ -16,7 +16,8 @@ from worker.log_filters import SchedulingErrorFilter, drop_outage_traceback
 from worker.priority import lower_connection_priority, lower_priority
 from worker.schedule import BEAT_SCHEDULE, STARTUP_TASKS
 
-# Time limit of a database statement. Below a job's own time limit, so that a silent server causes one log line.
+# Time limit of a database statement. The limit is below a job's own time limit, so that a server that does not respond
+# causes only one log line.
 _STATEMENT_SECONDS = 240
 
 
@@ -30,17 +31,18 @@ def make_app(settings: Settings) -> Celery:
     modules = [module.name for module in pkgutil.iter_modules(jobs.__path__, "worker.jobs.")]
     app = Celery("admit", broker=broker_url(settings.redis_url), include=modules)
     app.conf.update(
-        # If the worker dies during a job, the job runs again. Jobs are written for that.
+        # If the worker dies during a job, the job runs again. All jobs permit this.
         task_acks_late=True,
         task_reject_on_worker_lost=True,
         worker_prefetch_multiplier=1,
         worker_cancel_long_running_tasks_on_connection_loss=True,
-        # After this time, Redis delivers a message again. This time exceeds the longest job and its wait for a process.
+        # After this time, Redis delivers an unacknowledged message again. The time is longer than the longest job and
+        # its wait for a process.
         broker_transport_options={"visibility_timeout": 3 * LONG_JOB_SECONDS},
-        # Results belong in the database, where clients read them.
+        # Jobs store their results in the database, where clients read the results.
         task_ignore_result=True,
         task_default_queue=QUEUE,
-        # The worker reads the queues in turns, so messages in one queue do not delay those in the other.
+        # The worker reads the queues in turns, so messages in one queue do not delay messages in the other queue.
         task_queues=[Queue(name, routing_key=name) for name in (QUEUE, JOBS_QUEUE)],  # type: ignore[no-untyped-call]
         task_soft_time_limit=300,
         task_time_limit=330,

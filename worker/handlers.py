@@ -1,4 +1,4 @@
-"""Functions that run the jobs that clients start, by kind of job (`nac.core.jobs`)."""
+"""Functions by kind of job, for jobs that clients start (`nac.core.jobs`)."""
 
 from collections.abc import Mapping
 from typing import Any, Final

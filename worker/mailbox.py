@@ -16,8 +16,6 @@ _log = logging.getLogger(__name__)
 
 
 class MailboxHandler:
-    """Handler for aiosmtpd that stores each mail in the mailbox."""
-
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox
 

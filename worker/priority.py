@@ -1,4 +1,4 @@
-"""Low priority for jobs, and for PostgreSQL's work for jobs, on a machine that also serves devices."""
+"""Lowers the CPU priority of jobs, and of PostgreSQL's work for jobs, because the machine also serves devices."""
 
 import os
 from contextlib import suppress
@@ -7,7 +7,8 @@ from pathlib import Path
 import psycopg
 from sqlalchemy import Engine, event
 
-# About a tenth of the time of a process with niceness 0, if both need the same core (sched(7)). All of an idle core.
+# Gets about a tenth of the CPU time of a process with niceness 0, if both need the same core (sched(7)). Can use an
+# idle core completely.
 NICENESS = 10
 
 
@@ -22,14 +23,14 @@ def lower_connection_priority(engine: Engine) -> Engine:
     @event.listens_for(engine, "connect")
     def _connected(connection: psycopg.Connection, _record: object) -> None:
         backend = connection.info.backend_pid
-        # The process id of a server on another machine does not exist here, or belongs to another process.
+        # If the server is on another machine, its process id does not exist here, or belongs to another process.
         with suppress(OSError, psycopg.Error):
             if not Path(f"/proc/{backend}/cmdline").read_bytes().startswith(b"postgres: "):
                 return
             try:
                 os.setpriority(os.PRIO_PROCESS, backend, NICENESS)
-                # The kernel first shares cores among sessions, and each backend has its own (setsid). So lower the
-                # session's share.
+                # The kernel first divides CPU time among sessions (setsid), and each backend has its own session. So
+                # lower the session's share.
                 Path(f"/proc/{backend}/autogroup").write_text(f"{NICENESS}\n")
             except PermissionError:
                 _request_lower_priority(connection)

@@ -16,7 +16,7 @@ def _run_every(seconds: int) -> dict[str, Any]:
 
 
 def _run_at(*, expires: int | None = None, **times: str) -> dict[str, Any]:
-    """Entry for a task that runs at these times (celery.schedules.crontab, in UTC)."""
+    """Entry for a task that runs at these UTC times. `times` are arguments of celery.schedules.crontab."""
     return {"schedule": crontab(**times), "options": {"expires": expires} if expires else {}}
 
 
@@ -47,11 +47,11 @@ _ENTRIES: Final = {
     "tenants.purge": _run_at(minute="*/10", expires=600),
     "trials.keep": _run_every(60),
     "worker.heartbeat": _run_every(HEARTBEAT_INTERVAL_SECONDS),
-    # The interval is the longest delay until waiting work starts.
+    # This interval is the longest time until a job with work starts.
     "worker.dispatch": _run_every(1),
 }
 BEAT_SCHEDULE: Final = {name: {"task": name, **entry} for name, entry in _ENTRIES.items()}
-# Also sent when a worker starts, because runs were missed while no worker ran.
+# Tasks that run also when a worker starts, because scheduled runs were missed while no worker ran.
 STARTUP_TASKS: Final = (
     "worker.heartbeat",
     "certificates.renew",

@@ -1,4 +1,4 @@
-"""Base classes of tasks, with queue, time limits and retries."""
+"""Base classes of tasks, which set the queue, time limits and retries."""
 
 import logging
 import math
@@ -32,7 +32,7 @@ class UpkeepTask(Task):  # type: ignore[misc]  # Celery has no types
 class JobTask(Task):  # type: ignore[misc]  # Celery has no types
     """Runs a job that is a row of `jobs`.
 
-    Only the row counts, because Redis may lose the job's message or deliver the message twice.
+    The row decides whether the job runs, because Redis may lose the job's message or deliver it twice.
     """
 
     abstract = True

@@ -1,4 +1,4 @@
-"""Loops over tenants for jobs: all tenants one after another, or a piece of work for each tenant in turn."""
+"""Loops over tenants for jobs: over all tenants once, or in turns with a piece of work for each tenant."""
 
 import logging
 import time
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 def iterate_tenants() -> Iterator[Tenant]:
-    """All tenants by slug. A separate transaction reads each page."""
+    """All tenants in the order of slugs. A separate transaction reads each page."""
     return chain.from_iterable(service.ORDERS.pages(_read_page))
 
 

@@ -1,8 +1,8 @@
 """Load tests of the API on a private installation with test data. Usage: python -m loadtest.api COMMAND.
 
-* logs: time of lists and searches in an auth log of one year (p50, p95, p99 and the slowest). Also reports whether
-  PostgreSQL reads a whole partition.
-* routes: requests per second, p99 and SQL statements of each list, with 64 concurrent clients.
+* logs: response times of lists and searches in an auth log of one year (p50, p95, p99 and maximum). Also reports
+  whether PostgreSQL reads a whole partition.
+* routes: requests per second, p99 and SQL statements for each list, with 64 concurrent clients.
 * sessions: time of queries for live sessions by user, MAC address, NAS and IP address.
 * lists: rows and blocks that PostgreSQL reads for each list of the API, with each filter and each order.
 """
@@ -33,7 +33,7 @@ from tests.api.app_server import serve_app
 
 _TARGET_MILLISECONDS = 150.0
 _MAX_REQUESTS = 100
-# Load average of the last minute.
+# Load average of the last minute, below which the machine counts as idle.
 _CALM_LOAD_AVERAGE = 1.0
 _WITHOUT_LIMITS = {"API_REQUESTS_PER_MINUTE": "0", "API_OWNER_REQUESTS_PER_MINUTE": "0"}
 
@@ -192,7 +192,7 @@ def _open_client(each: ApiBench) -> Iterator[tuple[FastAPI, httpx.Client]]:
     app = create_app(each.settings)
     with serve_app(app) as client:
         client.headers["Authorization"] = f"Bearer {each.token}"
-        # The pause between two of its requests may be longer than a server keeps a connection.
+        # Open a connection for each request: the server may close an idle connection between two requests.
         client.headers["Connection"] = "close"
         client.timeout = 60.0  # type: ignore[assignment]
         yield app, client
@@ -239,7 +239,12 @@ def main() -> int:
     parser.add_argument("--days", type=int, default=365, help="number of days in the auth log")
     parser.add_argument("--tenants", type=int, default=200)
     parser.add_argument("--live", type=int, default=1_000_000, help="sessions")
-    parser.add_argument("--share", type=float, default=1.0, help="share of 300,000 endpoints and related rows")
+    parser.add_argument(
+        "--share",
+        type=float,
+        default=1.0,
+        help="scale of the row numbers of lists (default 1: 300,000 endpoints)",
+    )
     parser.add_argument("--patience", type=float, default=0.0, help="minutes to wait for an idle machine")
     parser.add_argument("--rounds", type=int, default=20, help="number of repetitions of each search")
     parser.add_argument("--clients", type=int, default=64)

@@ -1,6 +1,6 @@
-"""Every list in the API description, with each filter and order.
+"""Requests for each list in the API description, with each filter and sort order.
 
-Therefore a new list is tested automatically, or reported as missing.
+A new list is therefore tested automatically, or reported as missing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ _BY_NAME: Mapping[str, _Values] = {
     "user": ("{user}", "nobody"),
     "vendor": ("cisco", "zzz"),
 }
-# Filters whose name has another meaning in an operation.
+# Sample values for filters whose name has another meaning in one operation.
 _OPERATION_VALUES: Mapping[tuple[str, str], _Values] = {
     ("listSecretRotationNases", "nas"): (),
     ("listNases", "vendor"): ("cisco", "aruba"),
@@ -60,7 +60,7 @@ _PATH_VALUES = {"policy": "office", "slug": "template-1", "msp": "bench"}
 
 @dataclass(frozen=True)
 class ListRequest:
-    """One query of a list. Names in braces in `path` stand for values."""
+    """A request for a list. Names in braces in `path` are placeholders."""
 
     operation: str
     path: str
@@ -104,12 +104,12 @@ def _values(description: Description, operation: str, parameter: Description) ->
     if (operation, name) in _OPERATION_VALUES:
         return list(_OPERATION_VALUES[operation, name])
     choices = _choices(description, parameter["schema"])
-    # Of dozens of reasons, the first few and the last.
+    # If a filter has many values, use only the first few and the last.
     return [*choices[:_MAX_CHOICES], *choices[_MAX_CHOICES:][-1:]] or list(_BY_NAME[name])
 
 
 def _choices(description: Description, schema: Description) -> list[str]:
-    """Return the values of an enumeration, also for a parameter that is a list of its members."""
+    """Return the values of an enumeration. The parameter may also be a list of such values."""
     while "$ref" in schema:
         schema = description["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     if schema.get("type") == "boolean":

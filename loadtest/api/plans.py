@@ -19,8 +19,6 @@ _LOGS = ("auth_log", "accounting_log", "session_history", "usage_hours")
 
 @dataclass(frozen=True)
 class StatementPlan:
-    """Plan of one statement."""
-
     statement: str
     # Partitions of logs that the statement read, and partitions that it read completely.
     partitions: frozenset[str]
@@ -53,9 +51,9 @@ class RequestPlans:
 
 
 def explain_request(app: FastAPI, client: httpx.Client, path: str, tenant_id: TenantId) -> RequestPlans:
-    """Request `path` twice, and explain the second request's statements that read a log.
+    """Request `path` twice. Explain those statements of the second request that read a log.
 
-    The first request does the work that is due once a minute.
+    The first request also does work that the API does once a minute.
     """
     client.get(path).raise_for_status()
     engine: Engine = app.state.engine
@@ -84,7 +82,7 @@ def _explain(session: Session, statement: str, parameters: Any) -> StatementPlan
     rows = session.execute(
         text("SELECT relname FROM pg_class WHERE relname = ANY (:names) AND relpages > 5000"), {"names": list(scanned)}
     )
-    # Reading a small table completely is good: 40 MB take about 20 ms.
+    # Reading a small table completely is fast: 40 MB take about 20 ms.
     large = frozenset(rows.scalars())
     times = explained["Execution Time"], explained["Planning Time"]
     return StatementPlan(statement, frozenset(read), large, *times)

@@ -16,9 +16,10 @@ from sqlalchemy import Engine, event
 
 from loadtest.api.list_requests import ListRequest, iterate_list_requests
 
-# Reading a smaller table completely is good.
+# Reading a smaller table completely is fast enough.
 SMALL_ROWS = 5_000
-# Memberships of a page's rows, which PostgreSQL reads from the shorter side.
+# Endings of the names of tables whose rows are not counted: for the groups of a page's rows, PostgreSQL may read more
+# rows than the page needs.
 _GROUPS = ("_groups", "_group_members")
 _VALUES = """
 SELECT t.slug AS tenant, t.id::text AS id, t.msp_id::text AS msp_id, s.mac::text AS mac, s.mac::text AS mac_with_colons,
@@ -39,7 +40,7 @@ class ReadCost:
     asking: ListRequest
     tenant: str
     items: int
-    # Rows read by the most expensive statement, whether or not they matched, except groups.
+    # Rows that the most expensive statement read, whether or not they matched. Excludes rows of groups.
     rows: int
     # Blocks of all statements.
     blocks: int
@@ -49,7 +50,6 @@ class ReadCost:
 
 
 def read_tenant_values(superuser_url: str, slug: str) -> Values:
-    """Read sample values for requests from the tenant's rows."""
     with psycopg.connect(superuser_url, row_factory=psycopg.rows.dict_row) as connection:
         connection.execute("SET TIME ZONE 'UTC'")
         row = connection.execute(_VALUES, {"slug": slug, "moment": _MOMENT}).fetchone()
@@ -69,7 +69,8 @@ def measure_read_costs(
         for values in tenants if asking.is_tenants else tenants[:1]:
             with _record_plans(engine) as plans:
                 answer = client.get(asking.of(values))
-            # The sampled object may not exist, such as a site. Or the list needs a person, not a token.
+            # The sample object of the request, such as a site, may not exist. Or the list requires a person, not a
+            # token.
             if answer.status_code in (403, 404):
                 continue
             assert answer.status_code == 200, (asking.name, answer.text)

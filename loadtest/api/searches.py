@@ -54,7 +54,7 @@ def log_searches(slug: str, tenant: int, days: int) -> list[Search]:
 
 
 def other_lists(slug: str) -> list[Search]:
-    """Requests of a tenant's other lists; each has the name of its route."""
+    """Requests for a tenant's other lists. The name of each search is the path of its route."""
     paths = ("sessions", "sessions?ended=true", "accounting", "coa-requests", "redecisions", "exports", "feeds")
     more = ("usage", "retention", "endpoints", "sites", "members", "roles", "tokens")
     return [Search(path, f"/v1/tenants/{slug}/{path}") for path in (*paths, *more)]

@@ -1,5 +1,8 @@
-"""Sessions at a carrier's scale: accounting (`preloaded`, `detail`), session queries (`queries`), and the worker's jobs
-during full load (`background`). Prints a markdown table or JSON. The exit status is 1 if a measurement failed.
+"""Measures Admit with as many sessions as a carrier has.
+
+The commands measure accounting (`preloaded`, `detail`), session queries (`queries`), and the effect of the worker's
+jobs on authentication at full load (`background`). Prints a Markdown table or JSON. The exit status is 1 if a
+measurement failed.
 """
 
 import argparse
@@ -32,9 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m loadtest.carrier", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    preloaded = commands.add_parser("preloaded", help="P9: accounting by number of live sessions")
+    preloaded = commands.add_parser("preloaded", help="P9: accounting rate for several numbers of live sessions")
     preloaded.add_argument("--levels", type=_numbers, default=_numbers(_LEVELS), help=f"default: {_LEVELS}")
-    detail = commands.add_parser("detail", help="accounting by the number of attributes that the log stores")
+    detail = commands.add_parser("detail", help="accounting rate for several numbers of attributes in the log")
     detail.add_argument("--live", type=_number, default=0, help="existing live sessions (default none)")
     for command in (preloaded, detail):
         command.add_argument(
@@ -57,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     background.add_argument("--jobs", default=",".join(DEFAULT_JOBS), help="jobs of the worker (default %(default)s)")
     background.add_argument("--tenants", type=int, default=100, help="tenants with data (default 100)")
     background.add_argument(
-        "--live", type=_number, default=1_000_000, help="live sessions of all these tenants (default 1M)"
+        "--live", type=_number, default=1_000_000, help="total of live sessions of these tenants (default 1M)"
     )
     background.add_argument(
         "--seconds", type=float, default=10.0, help="length of each measurement in seconds (default 10)"

@@ -1,7 +1,7 @@
-"""Latency (p99) of authentication at full load, alternately without and with one of the worker's jobs.
+"""Latency (p99) of authentication at full load, alternately without and with a running job of the worker.
 
-Runs in a private installation with the data of `tenants` tenants. `job_loop.py` calls a job's function repeatedly, with
-the worker's database role.
+Runs in a private installation with the data of `tenants` tenants. `job_loop.py` runs the job repeatedly, with the
+worker's database role.
 """
 
 import subprocess
@@ -38,7 +38,7 @@ from nac.policies import service as policies
 DEFAULT_JOBS = ("logs.ensure_partitions", "tenants.delete_logs", "retention.enforce", "redecisions.advance")
 SERVING_TENANTS, DEVICES = 4, 2_000
 LOG_ROWS_PER_TENANT = 20_000
-# Sessions of each tenant with a stored decision, so that re-decisions include them.
+# Number of each tenant's sessions that get a stored decision, so that re-decisions include these sessions.
 DECIDED_PER_TENANT = 500
 _TENANTS = """
 INSERT INTO tenants (id, msp_id, slug, name) SELECT id, (SELECT min(id::text)::uuid FROM msps), 'data-' || n, 'Data'
@@ -68,7 +68,7 @@ SELECT tenant_id, at, %(cell)s, nas, '192.0.2.1', '', mac, '', 'mab', true, 'rul
     ), 20, 0, 'permit'
 FROM decided
 """
-# Copies the policy of a tenant with a cell, where the policy was checked and published.
+# Copies a published policy from a tenant that has a cell.
 _POLICIES = """
 WITH copied AS (
     INSERT INTO policies (tenant_id, slug, name, published_version)
@@ -158,7 +158,6 @@ def add_data(installation: Installation, tenants: int, live: int, tell: Callable
 
 
 def _count_judged_sessions(owner: Engine) -> int:
-    """Number of sessions that re-decisions have checked."""
     with owner.connect() as connection:
         return connection.execute(
             text("SELECT coalesce(sum(unchanged + disconnects + reauthentications), 0)::int FROM redecisions")
@@ -166,7 +165,9 @@ def _count_judged_sessions(owner: Engine) -> int:
 
 
 def publish_policy(engine: Engine, tenant_id: TenantId) -> UUID:
-    """Publish the policy that `_POLICIES` copies: the usual rules, and the rule that the rows of `_DECISIONS` name."""
+    """Publish the policy that `_POLICIES` copies. It has the usual rules, and the rule that is in the rows of
+    `_DECISIONS`.
+    """
     document = policy_document()
     when = {"attribute": "method", "operator": "equals", "value": "mab"}
     document["rules"].append({"id": "r", "name": "r", "when": when, "then": {"verdict": "permit"}})
@@ -192,7 +193,7 @@ def _p99(run: RunResult) -> float:
 
 @dataclass(slots=True)
 class _LoadWindows:
-    """Measurements without and with the job. `row` compares their medians."""
+    """Measurements without the job and with the job. `row` compares the medians."""
 
     job: str
     without: list[RunResult] = field(default_factory=list)
@@ -216,13 +217,13 @@ class _LoadWindows:
 
 
 class RepeatedJob:
-    """Runs a job repeatedly in its own process during a `with`. After the `with`, `runs` is the number of runs.
+    """Runs a job repeatedly in its own process during a `with` block. After the block, `runs` is the number of runs.
 
     Raises BenchError at the end if the job failed.
     """
 
     def __init__(self, job: str, environment: Mapping[str, str], *, pause: float = 0.0) -> None:
-        """`environment` is the environment of the worker process."""
+        """Create the object. `environment` has the environment variables of the worker process."""
         self.runs = 0
         self._command = [sys.executable, "-P", "-m", "loadtest.carrier.job_loop", job, str(pause)]
         self._environment = environment

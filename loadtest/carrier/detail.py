@@ -1,4 +1,4 @@
-"""Variants of accounting_log that store more or fewer attributes of a record."""
+"""Variants of accounting_log, which store different numbers of a record's attributes."""
 
 from typing import Literal, get_args
 
@@ -11,7 +11,8 @@ from radius.agent.shipping.live_feed import LiveBatch
 from radius.agent.shipping.sightings import SightingBatch
 from radius.agent.shipping.streams import AccountingBatch, AccountingStream, accounting_event
 
-# all: as in Admit. chosen: attributes without a column. none: only columns. no log: only sessions and usage.
+# all: all attributes, as in Admit. chosen: only attributes that have no column of their own. none: columns, but no
+# attributes. no log: no row in accounting_log, only sessions and usage.
 LogDetail = Literal["all", "chosen", "none", "no log"]
 DETAILS: tuple[LogDetail, ...] = get_args(LogDetail)
 _IN_COLUMNS = frozenset(

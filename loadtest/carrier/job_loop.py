@@ -1,7 +1,7 @@
 """Repeats a job of the worker until standard input ends. Usage: python -m loadtest.carrier.job_loop <job> <pause>.
 
-Uses the worker's environment. Prints a line at the start. At the end, prints the number of runs, which is at least one.
-Accepts any job of `worker.app`. `PREPARE` creates work for jobs that otherwise have no work.
+Uses the worker's environment variables. Prints a line at the start, and the number of runs at the end. Runs the job at
+least once. Accepts any job of `worker.app`. For jobs that would have no work, `PREPARE` creates work.
 """
 
 import os
@@ -57,14 +57,14 @@ _ALL_SITES = """
 INSERT INTO redecision_marks (tenant_id, noun, key, due_at)
 SELECT id, 'site', '', now() FROM tenants WHERE slug LIKE 'data-%'
 """
-# Run by the owner of the tables before each run of the job.
+# Statements that the owner of the tables executes before each run of the job.
 PREPARE: Mapping[str, str] = {
     "logs.ensure_partitions": _DROP_PARTITIONS,
     "redecisions.advance": _ALL_SITES,
     "retention.enforce": _OLD_DAYS,
     "tenants.delete_logs": _PURGE_ONE,
 }
-# The job deletes rows only off-peak, so make the current time off-peak.
+# The job deletes rows only in the off-peak window, so the window must contain the current time.
 _ENVIRONMENT = {"ADMIT_RETENTION_WINDOW": "00:00-23:59"}
 
 

@@ -17,7 +17,7 @@ from nac.kit.clock import epoch_seconds
 
 SESSIONS_PER_NAS = 200
 NASES_PER_SITE = 20
-# The oldest began a working day ago; each has reported in the last ten minutes.
+# The oldest session began a working day ago. Each session has sent a report in the last ten minutes.
 MAX_AGE_SECONDS = 28_800
 INTERIM_SECONDS = 600
 NAS_ADDRESS = "192.0.2.1"
@@ -32,7 +32,7 @@ SELECT %(tenant)s, s.id, 'Switch ' || i, 'sw-' || i
 FROM generate_series(0, %(nases)s - 1) i
 JOIN sites s ON s.tenant_id = %(tenant)s AND s.slug = 'site-' || (i / %(per_site)s)
 """
-# One in five has IPv6, too.
+# One session in five also has an IPv6 address.
 _SESSIONS = """
 INSERT INTO sessions (
     tenant_id, nas_key, session_id, mac_key, started_at, site_id, nas_id, nas_address, nas_port, mac, identity,
@@ -67,7 +67,7 @@ class TenantSessions:
     # Index of the tenant in the preload.
     number: int
     sessions: int
-    # Epoch seconds: the current time of the preload.
+    # Time of the preload in epoch seconds.
     base: int
 
     @property
@@ -91,7 +91,7 @@ class TenantSessions:
     def nas(self, n: int) -> str:
         """Return the NAS of session `n`.
 
-        Some NASes have far more sessions than others, like a controller compared with an access switch.
+        Some NASes have far more sessions than others, as a controller has more sessions than an access switch.
         """
         return f"sw-{n * n // self.sessions * self.nases // self.sessions}"
 

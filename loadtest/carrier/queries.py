@@ -1,6 +1,6 @@
 """Target P10: a help desk's queries of live sessions, through Admit's session service.
 
-Results of a benchmark as a markdown table or JSON.
+This module also prints the results of a benchmark as a Markdown table or JSON.
 """
 
 import json
@@ -26,7 +26,7 @@ Row = Mapping[str, str | int | float | None]
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """Return a markdown table. The keys of the first row are the column names; None becomes a dash."""
+    """Return a Markdown table. The keys of the first row are the column names. None becomes a dash."""
     names = list(rows[0]) if rows else []
     lines = [names, ["---"] * len(names), *([_cell(row[name]) for name in names] for row in rows)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
@@ -52,7 +52,8 @@ PAGE = 100
 def measure_queries(live: int, *, seconds: float, processes: int, tell: Callable[[str], None]) -> list[Row]:
     """Measure each kind of query, then all kinds together.
 
-    A query reads a page of at most 100 sessions. A tenant with more sessions gets more queries.
+    A query reads a page of at most 100 sessions. The number of queries for a tenant is proportional to the number of
+    its sessions.
     """
     cluster = Cluster(**compute_server_settings(available_bytes()), full_page_writes="on")
     try:
@@ -81,7 +82,7 @@ def run_queries(
     sizes = [crowd.sessions for crowd in crowds]
     run = RunResult()
     try:
-        # The first query includes preparation of statements.
+        # Warm up: the first queries also prepare the statements.
         for kind in kinds * 10:
             _run_query(engine, random.choices(crowds, sizes)[0], kind, 0)
         begin = now = perf_counter()

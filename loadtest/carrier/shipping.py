@@ -1,4 +1,4 @@
-"""Speed of copying accounting records into PostgreSQL. Several databases do the same work in turns."""
+"""Speed of copying accounting records into PostgreSQL. Several databases run the same workload in turns."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +30,7 @@ from radius.agent.shipping.shipper import Shipper, shipping_engine
 from radius.agent.shipping.streams import AccountingStream
 from tests.postgres import Cluster, Database
 
-# Works: new sessions that begin, report three times and end; or reports of existing sessions.
+# Workloads. new: sessions that begin, report three times and end. interim: reports of existing sessions.
 WorkKind = Literal["new", "interim"]
 WORKS: tuple[WorkKind, ...] = ("new", "interim")
 _STATE = """
@@ -44,8 +44,6 @@ LogLine = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class DatabaseState:
-    """State of a database and its table `sessions`."""
-
     database_bytes: int
     table_bytes: int
     index_bytes: int
@@ -115,7 +113,7 @@ class ShippingContender:
 
     def state(self) -> DatabaseState:
         with self.engine.connect() as connection:
-            # Otherwise the statistics of this connection arrive only after ten idle seconds.
+            # Otherwise, PostgreSQL publishes the statistics of this connection only after ten idle seconds.
             connection.exec_driver_sql("SELECT pg_stat_force_next_flush()")
         return _read_state(self.database.superuser_url)
 
@@ -150,7 +148,7 @@ class ShippingContender:
 def start_contenders(
     plans: Sequence[tuple[str, int, AccountingStream]], *, tell: LogLine
 ) -> Iterator[list[ShippingContender]]:
-    """Create a contender for each (name, live sessions, stream) in a private cluster.
+    """Create a contender in a private cluster for each item of `plans`: name, number of live sessions, and stream.
 
     The cluster has the memory settings of `./admit up`, but no fsync.
     """
@@ -194,9 +192,8 @@ def run_turns(
 ) -> list[Row]:
     """Run the contenders in the order A B C A B C, after a warm-up.
 
-    Returns rows in the order of works and contenders.
-
-    Each turn ships `count` records. `count` is a multiple of RECORDS_PER_SESSION, so sessions are complete.
+    Returns rows in the order of workloads and contenders. Each turn ships `count` records. `count` must be a multiple
+    of RECORDS_PER_SESSION, so that sessions are complete.
     """
     rows = []
     for work in works:

@@ -40,9 +40,9 @@ _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
 def run_receiver(told: Connection, pair: Pair, kind: str) -> None:
-    """Receive connections in a process.
+    """Receive events in a separate process.
 
-    Sends the port to the parent, then the number of octets of each connection at its end.
+    Sends its port to the parent process. At the end of each connection, sends the number of received octets.
     """
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:
         context = server_context(Path(folder), pair)

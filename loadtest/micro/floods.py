@@ -1,11 +1,11 @@
-"""Effect of a flood at one tenant on another tenant, and the memory that radiusd needs to store responses.
+"""Measures the effect of a flood at one tenant on another tenant, and the memory that radiusd needs to store responses.
 
 Usage: `python -m loadtest.micro.floods`.
 
 Uses a cell without PostgreSQL and agent. First, another process floods one tenant with Access-Requests of unknown MAC
-addresses, at up to --rate. Devices of a second tenant authenticate at 200/s. The measurement repeats with the default
-packet limit, with 4,000/s, and without a limit. Then 10,000 MAC authentications run within cleanup_delay, while radiusd
-stores their responses. The result is the growth of radiusd's memory.
+addresses, at up to --rate. Devices of a second tenant authenticate at 200/s. This is measured with the default packet
+limit, with a limit of 4,000/s, and without a limit. Then 10,000 MAC authentications run within cleanup_delay, while
+radiusd stores their responses. The result is the growth of radiusd's memory.
 """
 
 import argparse

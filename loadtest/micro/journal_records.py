@@ -12,7 +12,7 @@ _NOW = epoch_microseconds()
 RECORDS_PER_SESSION = 5
 _INTERIM_SECONDS = 600
 _STATUS = ("Start", "Interim-Update", "Interim-Update", "Interim-Update", "Stop")
-# Number of sessions at the same time. Between two records of a session, there is one record of each other session.
+# Number of sessions at the same time. Between two records of a session, each other session sends one record.
 CONCURRENT = 20_000
 
 

@@ -2,9 +2,9 @@
 
     python -m loadtest.micro.journal_shipping [records [live sessions [listened tenants [fed tenants]]]]
 
-Writes a journal of each stream, copies it to a private cluster, and prints records per second and CPU times. There
-are ten tenants. `listened tenants` is the number of tenants with a listener for live events. Without this number, or
-with -, there are no live events. `fed tenants` is the number of tenants with a feed of sessions.
+Writes a journal of each stream, copies it to a private cluster, and prints records per second and CPU times. There are
+ten tenants. `listened tenants` is the number of tenants whose live events a client watches (default, or with -: no live
+events). `fed tenants` is the number of tenants with a feed of sessions.
 """
 
 import os
@@ -73,7 +73,6 @@ def write_journal(directory: Path, records: list[JournalRecord]) -> None:
 
 @contextmanager
 def live_feed(tenants: list[UUID], listened: int) -> Iterator[LiveFeed]:
-    """Yield a live feed with a private Redis."""
     server, stop = RedisServer(), threading.Event()
     server.start()
     feed = LiveFeed(server.url, lambda: {str(tenant): f"t{n}" for n, tenant in enumerate(tenants)}, cell="cell")

@@ -1,9 +1,9 @@
-"""Delay from a decision to the live event of the decision.
+"""Measures the delay from a decision to its live event.
 
 Usage: python -m loadtest.micro.live_events [seconds of each part].
 
-Uses a private installation. Devices authenticate occasionally, then 1,000 per second, while another process listens.
-Then measures what it costs Redis to transmit entries by a stream, and by publish and subscribe.
+Uses a private installation. Devices authenticate occasionally, then 1,000 times a second, while another process
+listens. Then measures the cost in Redis of two ways to transmit entries: a stream, and publish and subscribe.
 """
 
 import multiprocessing
@@ -46,10 +46,10 @@ _EVENT_BYTES = 900
 
 
 def listen_for_events(url: str, tenant_id: TenantId, line: Connection) -> None:
-    """Listen for live events in a process.
+    """Listen for live events in a separate process.
 
-    Sends True to the parent when an agent sends events. Then responds to each message of the parent: with the latencies
-    of new events in microseconds, and the number of omitted events.
+    Sends True to the parent process as soon as an agent sends events. Then responds to each message of the parent with
+    the latencies of new events in microseconds, and the number of omitted events.
     """
     latencies: list[int] = []
     left_out = 0
@@ -119,7 +119,7 @@ def _load(made: ProvisionedTenant, pace: int, seconds: float, agent: ProcessTree
 
 
 def compare_transports() -> None:
-    """Measure Redis entries with one event and with many events, without a reader and with a stuck reader."""
+    """Measure Redis with one event and with many events in an entry, without a reader and with a reader that hangs."""
     server = RedisServer()
     server.start()
     try:

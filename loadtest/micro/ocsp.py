@@ -1,4 +1,4 @@
-"""OCSP responses per second of one core. Usage: python -m loadtest.micro.ocsp [seconds of each run].
+"""Measures the OCSP responses per second of one core. Usage: python -m loadtest.micro.ocsp [seconds of each run].
 
 The public application runs in one uvicorn process on one core, with TCP keep-alive. The load generator uses the other
 cores. The generator checks status and length of every response, and parses a sample.
@@ -53,8 +53,6 @@ RequestFactory = Callable[[], bytes]
 
 
 class OcspRequests:
-    """HTTP requests about one authority's certificates."""
-
     def __init__(self, authority_id: str, issuer: x509.Certificate, issued: list[x509.Certificate]) -> None:
         self.path = f"/ocsp/{authority_id}"
         self._issuer = issuer
@@ -76,7 +74,9 @@ class OcspRequests:
         return self._post(self._question(secrets.choice(self._issued), x509.OCSPNonce(secrets.token_bytes(32))))
 
     def not_kept(self) -> bytes:
-        """Return requests about unknown serial numbers, which the responder must look up and sign each time."""
+        """Return requests about unknown serial numbers. The responder does not cache these responses, and signs each of
+        them.
+        """
         digest = hashes.SHA1()  # noqa: S303 -- what clients name issuers by
         known = OCSPRequestBuilder().add_certificate(self._issued[0], self._issuer, digest).build()
         builder = OCSPRequestBuilder().add_certificate_by_hash(
@@ -174,7 +174,6 @@ def measure_revocations(database: Database, tenant: Certified, port: int, questi
 
 @contextmanager
 def prepared_tenant() -> Iterator[tuple[Database, Certified, OcspRequests]]:
-    """Create a tenant with certificates in a private cluster."""
     cluster = Cluster()
     try:
         cluster.start()
@@ -197,7 +196,6 @@ def prepared_tenant() -> Iterator[tuple[Database, Certified, OcspRequests]]:
 
 @contextmanager
 def public_server(database: Database, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """Run the public application on a separate core."""
     key, log, api_port = folder / "master.key", folder / "log", first_of_free_ports(3)
     # The second of three consecutive ports (nac.kit.settings).
     port = api_port + 1

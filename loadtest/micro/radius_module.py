@@ -4,9 +4,8 @@ Prints microseconds of CPU per decision, including the journal. The replica has 
 rules. With --pool, each device also gets an address. The first 4,096 devices get a new address; all later devices have
 an address already.
 
-Replacement of the Python module `radiusd`, with the constants that radius.module imports.
-
-With this replacement, benchmarks can call functions of radius.module directly.
+`install` replaces the Python module `radiusd`, which exists only inside radiusd. So benchmarks can call functions of
+radius.module directly.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Time from a revocation to the first Access-Reject: `python -m loadtest.micro.revocations [--rounds N]`.
+"""Measures the time from a revocation to the first Access-Reject: `python -m loadtest.micro.revocations [--rounds N]`.
 
 Uses a private installation. In each round, a device authenticates and resumes its TLS session. Then a service of Admit
 revokes the device's certificate. The device resumes the session again and again until Admit rejects the device. The
@@ -43,7 +43,7 @@ class _Device:
     def is_refused(self, *, resume: bool = True) -> bool:
         """Whether Admit rejects the device. The device stores the TLS session for the next attempt.
 
-        With `resume`, raises BenchError if the handshake was full instead of resumed.
+        If `resume` is true, raises BenchError if the TLS session was not resumed.
         """
         conversation = EapTls(self._target, self._supplicant, resume=resume, keep_session=True)
         run = self._client.run(_once(conversation), count=1, window=1)

@@ -1,4 +1,5 @@
-"""Effect of slow logins on other logins. rlm_rest blocks a thread for each slow login, proxying blocks no thread.
+"""Measures the effect of slow logins on other logins. rlm_rest blocks a thread for each slow login; proxying blocks no
+thread.
 
 Starts a radiusd with one thread per core, and a backend of each kind that responds after SLOW_SECONDS. Needs the
 package freeradius-rest in addition to Admit's packages. `python -m loadtest.micro.slow_logins`

@@ -15,7 +15,7 @@ from loadtest.workloads import StatusServer
 RADDB = Path("/etc/freeradius/3.0")
 HERE = Path(__file__).parent
 
-# Sites and modules of the distribution, except eap, which the bench configures, and the inner tunnel of PEAP and
+# Sites and modules of the distribution, except eap, which the benchmark configures, and the inner tunnel of PEAP and
 # TTLS.
 _STOCK_MODULES = (
     *(
@@ -53,7 +53,7 @@ class FreeRadius:
     def __init__(
         self, folder: Path, overlay: str, *, authorize: Iterable[str] = (), values: Mapping[str, str] | None = None
     ) -> None:
-        """`folder` must be private to this account.
+        """Create the server. `folder` must be private to this account.
 
         `authorize` contains lines for the `files` module. `values` has the values of the placeholders @name@ in the
         configuration files.
@@ -107,7 +107,7 @@ class FreeRadius:
 
     def _render(self, raddb: Path) -> None:
         if not os.access(RADDB / "radiusd.conf", os.R_OK):
-            raise BenchError(f"{RADDB} cannot be read: run the bench as root or as a member of the group freerad")
+            raise BenchError(f"{RADDB} cannot be read: run the benchmark as root or as a member of the group freerad")
         for name in ("mods-enabled", "mods-config", "sites-enabled"):
             (raddb / name).mkdir(parents=True)
         for name in ("policy.d", "proxy.conf", "dictionary", "templates.conf"):
@@ -125,7 +125,7 @@ class FreeRadius:
         self._render_files(raddb / "mods-config/files")
 
     def _site(self, text: str) -> str:
-        """Return the distribution's virtual server (site) with the ports of the bench.
+        """Return the distribution's virtual server (site) with the ports of this server.
 
         With the options -i and -p, radiusd 3.2.7 does not respond to accounting, because the listener has no virtual
         server.

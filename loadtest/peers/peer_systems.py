@@ -1,4 +1,4 @@
-"""The peers of a bench as systems under test. The peers start together and end together."""
+"""The peers of a benchmark as systems under test. The peers start together and end together."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,8 @@ from loadtest.systems import ExpectedSupplicant, SystemUnderTest, make_supplican
 from loadtest.workloads import BenchDevice
 
 STOCK, STOCK_RESUMING, RLM_SQL = "stock", "stock, cache on", "rlm_sql"
-# Peers by work. In full handshakes, stock FreeRADIUS without session cache has less work, so it is the stronger peer.
+# Peers for each workload. For full handshakes, stock FreeRADIUS without a session cache does less, so it is the faster
+# peer.
 PEERS_OF = {
     "mab": (STOCK, RLM_SQL),
     "mab-paced": (STOCK,),

@@ -1,4 +1,4 @@
-"""A private PostgreSQL cluster for rlm_sql, with the schema of the distribution and the devices of the bench."""
+"""A private PostgreSQL cluster for rlm_sql, with the distribution's schema and the devices of the benchmark."""
 
 import signal
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ def _binaries() -> Path:
 
 
 class Postgres:
-    """Runs PostgreSQL during a `with`. All accounts of this machine can connect by the unix socket in `socket`."""
+    """Runs PostgreSQL during a `with` block. All OS accounts can connect by the unix socket in `socket`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""Tasks and SQL variables have plain names."""
+"""Rename tasks, and variables of SQL functions."""
 
 revision = "0084"
 down_revision = "0083"

@@ -88,13 +88,13 @@ def parse_accounting(record: AccountingRecord) -> ParsedAccounting:
         site_id=record.site_id,
         nas_id=record.nas_id,
         nas_address=host_address(record.nas_address),
-        # Prefer the identifier and address that the NAS reports, because its source address may change behind NAT. Do
-        # not use the registration, because the NAS may be registered later.
+        # Prefer the identifier and address that the NAS reports, because its source address may change behind NAT. The
+        # key does not contain the id of the registered NAS, because the NAS may be registered later.
         nas_key=shorten_key(f"{identifier}|{stated}") if identifier or stated else record.nas_address,
         status_type=get("Acct-Status-Type", ""),
         session_id=shorten_key(session_id),
         mac=mac,
-        # Without session id and MAC address, only name and port distinguish sessions of the NAS.
+        # Without session id and MAC address, only the user name and the NAS port distinguish the sessions of a NAS.
         mac_key=mac or shorten_key(station if station or session_id or not (name or port) else f"{name}|{port}"),
         identity=name,
         nas_port=port,
@@ -195,7 +195,8 @@ def _find_event_time(at: int, delay: str, stamp: str) -> tuple[int, bool]:
         if happened is not None:
             happened *= _SECOND
             if at - MAX_EVENT_AGE_SECONDS * _SECOND <= happened <= at + MAX_EVENT_AHEAD_SECONDS * _SECOND:
-                # Never later than the arrival: a session end in the future would outlast later sessions.
+                # Use the arrival time instead of a later time. Otherwise, a session would seem to end after the next
+                # session.
                 return min(happened, at), is_impossible
         is_impossible = True
     return at, is_impossible

@@ -10,7 +10,8 @@ from nac.kit.db import driver_connection
 
 # An alarm about an event stays active for a day after the event, so that a person still sees it.
 EVENT_ALARM_SECONDS = 24 * 3600.0
-# Limit of active alarms about rows, because the agent writes all active alarms each second.
+# Above this number of active alarms, the agent leaves out alarms about single database rows, because it writes all
+# active alarms each second.
 MAX_ACTIVE_ALARMS = 200
 
 
@@ -28,7 +29,7 @@ class Alarm:
 @dataclass(slots=True)
 class _ActiveAlarm:
     alarm: Alarm
-    # Times on the clock of `Alarms`: of the last raise, and of the automatic end.
+    # Times on the clock of `Alarms`: when the alarm was last raised, and when it ends automatically.
     at: float
     until: float
 
@@ -41,10 +42,10 @@ class Alarms:
         self._clock = clock
         self._lock = threading.Lock()
         self._entries: dict[str, _ActiveAlarm] = {}
-        # Codes raised since the last report, and alarms that were raised and cleared since then.
+        # Codes of alarms raised since the last report, and alarms that were both raised and cleared since then.
         self._new: set[str] = set()
         self._brief: list[Alarm] = []
-        # Time since when alarms are left out because of MAX_ACTIVE_ALARMS; None while none is left out.
+        # Time since when the agent leaves out alarms because of MAX_ACTIVE_ALARMS; None if it leaves out no alarm.
         self._crowded_since: str | None = None
 
     def tell(self, code: str, detail: str, *, tenant: int = 0) -> None:
@@ -52,9 +53,9 @@ class Alarms:
         self._tell(code, detail, float("inf"), tenant)
 
     def tell_of_row(self, code: str, detail: str, *, tenant: int) -> bool:
-        """Raise an alarm about one database row, as `tell` does.
+        """Raise a lasting alarm about one database row.
 
-        Returns False at the limit of MAX_ACTIVE_ALARMS alarms.
+        Returns False, without an alarm, if MAX_ACTIVE_ALARMS other alarms are active.
         """
         with self._lock:
             if code not in self._entries and len(self._entries) >= MAX_ACTIVE_ALARMS:
@@ -109,7 +110,6 @@ class Alarms:
             return [*self._brief, *standing]
 
     def mark_reported(self, alarms: Sequence[Alarm]) -> None:
-        """Mark alarms of `list_for_report` as delivered."""
         with self._lock:
             self._brief = [alarm for alarm in self._brief if alarm not in alarms]
             self._new -= {alarm.code for alarm in alarms if self._is_active(alarm)}

@@ -2,7 +2,8 @@
 
 The agent registers the cell in the database, fills the replica, starts radiusd and keeps all parts running.
 
-Ships journal records of a moved tenant. The previous cell of the tenant received these records after the move.
+If a tenant has moved to this cell, its previous cell may still receive requests. `HandoverShipper` stores the journal
+records of these requests in PostgreSQL.
 """
 
 import fcntl
@@ -97,7 +98,8 @@ log = logging.getLogger(__name__)
 SUPPORTED_VERSIONS = ("3.2.7", "3.2.8")
 DICTIONARY_FILE = Path("/usr/share/freeradius/dictionary")
 DATABASE_WAIT_SECONDS = 15.0
-# Longest wait for the agent on the old machine when a cell moves. A killed agent counts as stopped earlier.
+# When a cell moves to another machine: longest wait until the old machine's agent ends. A killed agent counts as ended
+# after SILENT_SECONDS.
 TAKEN_WAIT_SECONDS = cells.SILENT_SECONDS + 10.0
 # Time for threads to finish. The supervisor kills the agent after 20 s, and radiusd takes up to 10 s to end.
 SHUTDOWN_SECONDS = 5.0
@@ -125,7 +127,7 @@ class CellAgent:
         # Slugs of tenants whose authorities or certificate could not be written.
         self._troubled: set[str] = set()
         self._broken = False
-        # Set to the reason when another machine has taken over the cell.
+        # The reason, if another machine has taken over the cell.
         self._taken = ""
 
     def run(self, stop: threading.Event) -> None:
@@ -151,7 +153,7 @@ class CellAgent:
             raise CellCannotServe("A part of the agent failed (see the traceback above). Start the agent again.")
         self._radiusd.stop()
         if ended:
-            # If threads are still running, they use the writer; the end of the process closes it.
+            # Do not close the writer while threads still use it; the end of the process closes it.
             writer.close()
         lock.close()
         if self._taken:
@@ -166,7 +168,7 @@ class CellAgent:
             log.warning("cannot update the replica, serving its last content: %s", exc)
 
     def _take_lock(self) -> TextIO:
-        lock = open(self._paths.lock, "w")  # noqa: SIM115  # held for life
+        lock = open(self._paths.lock, "w")  # noqa: SIM115  # locked until the process ends
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
@@ -203,9 +205,9 @@ class CellAgent:
             time.sleep(0.5)
 
     def _stop_leftover_radiusd(self) -> None:
-        """Stop a radiusd that an agent left running on this machine.
+        """Stop a radiusd that still runs on this machine, although the cell has moved to another machine.
 
-        The agent was killed, and then the cell moved to another machine.
+        radiusd still runs because its agent was killed.
         """
         self._radiusd.adopt()
         self._radiusd.stop()
@@ -274,7 +276,7 @@ class CellAgent:
     def _place_material(self, directory: ConfigurationSource, session: Session, number: int, slot: SlotRecord) -> None:
         """Write a tenant's authorities and certificate.
 
-        A fault in the files of one tenant does not delay changes of other tenants.
+        If this fails, raises an alarm and continues with the changes of other tenants.
         """
         alarm = f"material-{slot.slug}"
         try:

@@ -158,7 +158,7 @@ def auth_line(record: AuthRecord) -> str:
         str(min(record.suppressed, _INT4_MAX)),
         record.verdict,
         record.monitored,
-        # For MAB, the name is the MAC address, so it needs no second key.
+        # With MAB, the user name is the MAC address. Searches by MAC address find the row without a key for the name.
         "" if record.method == "mab" and record.permitted else record.identity.lower(),
         "".join(map(str, _certificate_names(record)[:1])).lower(),
     )

@@ -64,7 +64,7 @@ LOW_DISK_BYTES = 64 << 20
 REPLICA_CHECK_SECONDS = 10.0
 SESSION_STORE_SECONDS = 10.0
 OLD_KEYS_SECONDS = 600.0
-# With fewer free slots, slots of departed tenants are prepared for new tenants.
+# If fewer slots are free, the agent prepares the slots of departed tenants for new tenants.
 MIN_FREE_SLOTS = 3
 _MAX_LISTED = 10
 
@@ -248,7 +248,7 @@ class CellMaintenance:
     def _apply_configuration(self, *, bake: bool = False) -> None:
         """Restart radiusd if the configuration in the database differs from the configuration of the running radiusd.
 
-        With `bake`, radiusd restarts in any case, to load the current certificates.
+        If `bake` is true, restarts radiusd in any case, to load the current certificates.
         """
         self.configuration_changed.clear()
         self._retry_at = float("inf")
@@ -279,7 +279,7 @@ class CellMaintenance:
         running = self._radiusd.generation
         is_current = running is not None and self._generations.is_in_force(running.facts, slots)
         if is_current and not bake:
-            # The last change may have failed and then been reverted in the database.
+            # Clear the alarm about a change that failed and was then reverted in the database.
             self._alarms.clear("exchange")
             with self._asking():
                 self._directory.make_ready(slots)

@@ -30,7 +30,7 @@ class CellPaths:
 
     @property
     def trusted_stations(self) -> Path:
-        """File with the stations where users logged in, for the next radiusd (radius.module.limiter)."""
+        """File with the devices from which users logged in. The next radiusd reads the file (radius.module.limiter)."""
         return self.state / "trusted-stations"
 
     @property
@@ -79,7 +79,7 @@ class CellPaths:
 
     @property
     def twin(self) -> Path:
-        """A copy of the current configuration. The copy contains the ports on which the running radiusd was started."""
+        """Copy of the current configuration, with the ports on which a new radiusd starts before it takes over."""
         return self.root / "twin"
 
     @property

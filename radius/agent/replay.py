@@ -30,7 +30,8 @@ SELECT id FROM quarantined_records WHERE cell_id = %s AND stream = %s AND (hande
 """
 # After a failed attempt, treat records from another cell like all other records in quarantine.
 _MARK_OWN = "UPDATE quarantined_records SET handed_over = false WHERE handed_over AND id = ANY (%s)"
-# Lock the position: only its owner, a shipper or a replay, writes sessions (sessions/merge.py).
+# Lock the row of the position. Only the process with this lock, a shipper or a replay, writes sessions
+# (sessions/merge.py).
 _LOCK_POSITION = "SELECT FROM journal_positions WHERE cell_id = %s AND stream = %s FOR UPDATE"
 # Skip records that another replay has locked.
 _LOCK_RECORDS = "SELECT id, payload FROM quarantined_records WHERE id = ANY (%s) ORDER BY id FOR UPDATE SKIP LOCKED"

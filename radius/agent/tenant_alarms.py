@@ -1,4 +1,6 @@
-"""Alarms about tenants of a cell: rotations of secrets, failing re-decisions, unneeded exemptions, queued changes."""
+"""Alarms about tenants of a cell: rotations of secrets, failing re-decisions, and queued changes of devices. Also about
+NASes that no longer need their exemption from Message-Authenticator.
+"""
 
 import time
 from collections.abc import Callable, Collection
@@ -21,10 +23,7 @@ _ROTATION_CODE = "secret-rotation-ends:"
 
 
 def update_rotation_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
-    """Raise and clear the alarms about secret rotations.
-
-    Raises AdmitError if the database does not respond.
-    """
+    """Raise and clear the alarms about secret rotations. Raises AdmitError if the database does not respond."""
     rotation, seen = SecretRotation, SecretSighting
     now = utc_now()
     has_old = or_(seen.new_at.is_(None), seen.old_at > seen.new_at)
@@ -68,16 +67,13 @@ def update_rotation_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> N
     _clear_others(alarms, _ROTATION_CODE, raised)
 
 
-# Ignore fewer failures in a row: the worker retries after a second.
+# Number of failures in a row that raises the alarm: the worker retries after a second.
 MIN_FAILURES = 3
 _REDECISION_CODE = "redecision-fails:"
 
 
 def update_redecision_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
-    """Raise and clear the alarms about re-decisions.
-
-    Raises AdmitError if the database does not respond.
-    """
+    """Raise and clear the alarms about re-decisions. Raises AdmitError if the database does not respond."""
     failing = (
         select(Tenant.slug, Tenant.number, RedecisionFailure.since, RedecisionFailure.detail)
         .join(Tenant, Tenant.id == RedecisionFailure.tenant_id)
@@ -103,7 +99,7 @@ _MAX_NAMED = 3
 
 
 def update_exemption_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
-    """Raise and clear the alarms about NASes that are exempt but sign all requests.
+    """Raise and clear the alarms about NASes that are exempt from Message-Authenticator, but send it in all requests.
 
     Raises AdmitError if the database does not respond.
     """
@@ -140,7 +136,7 @@ def update_exemption_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> 
 # Age of the oldest queued change that raises the alarm. The worker looks every second. A large import or a new rule
 # takes longer, but then the age of the oldest change does not grow.
 ALARM_AFTER_SECONDS = 60.0
-# Limit of counting. A number of changes above this limit takes long even if the worker makes progress.
+# Maximum to count. More changes take long even if the worker makes progress.
 MAX_COUNTED = 100_000
 _ALARM = "endpoints-waiting"
 

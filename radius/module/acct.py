@@ -2,13 +2,11 @@
 
 The function acknowledges a request only after the record is in the journal (RFC 2866 2).
 
-Detects repeated Accounting-Requests whose record is already in the journal, because the NAS missed the response.
-
-radiusd answers repetitions itself, but only for cleanup_delay (11 s), and a new radiusd does not know earlier
+A NAS that missed the response repeats its request. `RecentRecords` detects requests whose record is already in the
+journal. radiusd itself answers repetitions only for cleanup_delay (11 s), and a new radiusd does not know earlier
 responses. But NASes repeat their records for longer than 11 s. With a new Acct-Delay-Time, the repetition is a
-different packet (RFC 2866 5.2). So Admit compares the record and the time of its event. The comparison needs the time,
-because two different records of a NAS may differ only in their delay. After an outage, this is possible for the records
-of two restarts.
+different packet (RFC 2866 5.2). So Admit compares the record and the time of its event. The time is necessary, because
+two different records of a NAS may differ only in their delay, such as the records of two restarts after an outage.
 """
 
 from collections.abc import Iterable
@@ -146,7 +144,7 @@ def accounting(pairs: radiusd.Pairs) -> radiusd.ModuleResult:
         written = _journal.append(record)
         if written:
             _recent_records.add(keys[0], record.at)
-    except Exception:  # house-rule: the edge of our code; unanswered, so the NAS keeps the record and repeats it
+    except Exception:  # house-rule: the edge of our code; without a response, the NAS repeats the record
         log_exception("accounting")
         return radiusd.FAIL
     return radiusd.OK if written else radiusd.FAIL

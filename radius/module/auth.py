@@ -1,10 +1,8 @@
 """Functions that radiusd calls for authentication.
 
-radiusd calls `authorize` at the first packet of a conversation.
-
-radiusd also calls `authorize` if a device requests another EAP type than the proposed EAP type. Inside a tunnel,
-radiusd calls `authorize` for the first packet, and with Admit-Stage "continue" for later packets that may contain a
-password.
+radiusd calls `authorize` at the first packet of a conversation, and if a device requests another EAP type than the
+proposed type. Inside a tunnel, radiusd calls `authorize` for the first packet, and with Admit-Stage "continue" for
+later packets that may contain a password.
 
 radiusd calls `post_auth` at the end of a conversation, and for some challenges. For a challenge, Admit-Stage is
 certificate-sent, failed-inside or challenge. At the end, Admit-Stage is "reject" if radiusd has rejected the request.
@@ -74,8 +72,8 @@ _locations = LocationCache()
 _preferred_types = PreferredTypes()
 # Hex digits of the beginning of an EAP packet: "0x", code, identifier, length, type.
 _EAP_HEX_DIGITS = 12
-# After this time, the challenges of a conversation are recorded. So rlm_eap and the module agree on which conversations
-# are open.
+# After this time, the module records the challenges of a conversation. So rlm_eap and the module agree on which
+# conversations are open.
 _WATCH_AFTER_SECONDS = 10
 
 

@@ -1,6 +1,7 @@
 """Last step of each request: apply limits, count the verdict, write the journal record, and respond.
 
-The response can contain attributes for accounting, and an MS-CHAPv2 error.
+The response can contain attributes that the NAS repeats in accounting (User-Name, Class, Chargeable-User-Identity), and
+an MS-CHAPv2 error.
 """
 
 import hashlib
@@ -38,7 +39,7 @@ class RequestCompleter:
         self.addresses = AddressAssigner(cell)
 
     def refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
-        """Reason to reject the request without a look at its credentials; otherwise "".
+        """Reason to reject the request before its credentials are checked; otherwise "".
 
         The reason is a suspended tenant, or too many failures of the station.
 

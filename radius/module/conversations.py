@@ -28,7 +28,8 @@ from nac.kit.radius_packet import (
 
 # Must equal timer_expire in radius/raddb/templates/eap.
 LIFETIME_MICROSECONDS = 30_000_000
-# Shares of the table's size above which conversations are watched, and above which they are ended.
+# Shares of the maximum number of conversations. Above the first share, the module records challenges; above the second
+# share, the module ends conversations.
 _WATCH_SHARE, _FULL_SHARE = 0.25, 0.75
 # Limit of ended conversations that are remembered, because their devices may still answer.
 _MAX_ENDED = 1_000
@@ -52,8 +53,6 @@ class Conversation:
 
 
 class Conversations:
-    """EAP conversations of one slot (port pair)."""
-
     def __init__(self, most: int) -> None:
         self._most = most
         self._watch_from, self._full_from = int(most * _WATCH_SHARE), int(most * _FULL_SHARE)

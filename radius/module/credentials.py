@@ -49,7 +49,8 @@ class Credentials(NamedTuple):
 MAX_OPENED_PASSWORDS = 4_096
 _MAB_VERIFIED = Credentials("mab", verified=True)
 _EAP_BEGUN = Credentials("eap")
-# Attribute of a user's login without EAP, its method, and the scheme in which the password must be stored.
+# For logins without EAP: the attribute with the password, the method, and the scheme in which the password must be
+# stored.
 _PLAIN_SCHEMES = (
     ("User-Password", "pap", "pap"),
     ("CHAP-Password", "chap", "chap"),
@@ -66,8 +67,8 @@ _TUNNEL_SCHEMES = {"TTLS": (_TTLS_SCHEMES, "eap-ttls"), "PEAP": (_PEAP_SCHEMES, 
 # RFC 2865 5.2 allows passwords of up to 128 octets. radiusd drops passwords of more than 253 octets (diameter2vp in
 # rlm_eap_ttls/ttls.c of 3.2.7).
 MAX_PASSWORD_OCTETS = 128
-# Sends the request to the agent's verifier, if the check of the password would occupy a thread of radiusd too long (ADR
-# 0006).
+# Makes radiusd send the request to the agent's verifier, for passwords whose check would occupy a thread of radiusd too
+# long (ADR 0006).
 ASK_VERIFIER = (("Proxy-To-Realm", ":=", VERIFIER_REALM),)
 
 
@@ -97,8 +98,8 @@ def examine_first_packet(
     if "EAP-Message" in attributes:
         return _EAP_BEGUN
     if _MSCHAPV1_RESPONSE in attributes:
-        # Admit does not support MS-CHAPv1. rlm_mschap would compare this response even if the request has one of
-        # MS-CHAPv2.
+        # Admit does not support MS-CHAPv1. rlm_mschap would check this response even if the request also has an
+        # MS-CHAPv2 response.
         return Credentials("mschapv1", reason="method-not-offered")
     mac = normalise_mac(request.user_name)
     if mac:
@@ -140,7 +141,7 @@ def examine_tunnel_packet(
     if tried:
         detail = offer_detail(slot.methods, f"{tried} inside {eap_type_label(tunnel)}")
         return Credentials(unfinished, reason="method-not-offered", detail=detail)
-    detail = "the tunnel has no password, or one that is too long"
+    detail = "the tunnel has no password, or a password that is too long"
     return Credentials(unfinished, reason="password-not-carried", detail=detail)
 
 

@@ -164,7 +164,7 @@ class AuthenticationCase:
         # TLS version from the stored session, if radiusd did not record a version.
         self.stored_version = ""
         # Name for the decision: the inner name of a tunnel, or the name in the certificate once it is read, otherwise
-        # User-Name. Without the tenant's own realm.
+        # User-Name. The tenant's own realm is removed.
         inner_name = first_value(self.state, "Admit-User") if method in _TUNNEL_METHODS else ""
         self.identity = inner_name or request.user_name
         self.at = clock.epoch_microseconds()
@@ -334,7 +334,7 @@ def _requested_types(case: AuthenticationCase) -> str:
 
 
 def is_foreign_authority(case: AuthenticationCase, view: ReplicaView, slot: SlotRecord) -> bool:
-    """Whether another tenant trusts an authority of the chain, and this tenant does not.
+    """Whether another tenant, but not this tenant, trusts an authority of the certificate's chain.
 
     Admit uses the result only for the text of the reason.
 

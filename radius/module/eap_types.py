@@ -4,7 +4,7 @@ radiusd proposes the type in EAP-Type of its control list. A device that does no
 NAK, which lists other types. The module then selects one of the listed types and sets EAP-Type again. radiusd may use
 only the selected type.
 
-Names of EAP types, and the types that a device requests in an EAP packet.
+This module also contains the names of EAP types, and reads the types that a device requests in an EAP packet.
 """
 
 from collections import OrderedDict
@@ -81,8 +81,8 @@ def list_requested_types(message: str) -> tuple[int, ...]:
 # Names that rlm_eap uses, by number of the type (IANA, "Method Types" of EAP).
 _BY_NUMBER = {4: "MD5", 13: "TLS", 21: "TTLS", 25: "PEAP"}
 _NUMBERS = {name: number for number, name in _BY_NUMBER.items()}
-# Methods by type, in the order of proposal. A device gets the first offered type, except if it requested another one
-# before.
+# Methods by type, in the order of proposal. radiusd first proposes the first offered type, except if the device
+# requested another type before.
 _METHODS = {"TLS": ("eap-tls",), "TTLS": ("eap-ttls-pap", "eap-ttls-mschapv2"), "PEAP": ("peap-mschapv2",)}
 TUNNELLED_METHODS = (*_METHODS["TTLS"], *_METHODS["PEAP"])
 # Method of a conversation that ends before the inner method is known.
@@ -101,9 +101,9 @@ MAX_DEVICES = 20_000
 
 @lru_cache(maxsize=512)
 def offered_types(methods: tuple[str, ...], *, mab: bool) -> tuple[str, ...]:
-    """Offered types, the preferred one first.
+    """EAP types that the tenant offers, the preferred type first.
 
-    `mab`: the identity is a MAC address. EAP-MD5 is offered only for a MAC address.
+    If `mab` is true, the identity is a MAC address. EAP-MD5 is offered only for a MAC address.
     """
     types = tuple(name for name, inside in _METHODS.items() if any(method in methods for method in inside))
     return ("MD5", *types) if mab and "mab" in methods else types
@@ -115,7 +115,7 @@ def first_offered_type(proposed: Iterable[int], offered: tuple[str, ...]) -> str
 
 
 def eap_type_label(eap_type: str) -> str:
-    """Convert a type name of rlm_eap to the name in radius.module.eap_types."""
+    """Convert a type name of rlm_eap to the name for people."""
     return eap_name(_NUMBERS[eap_type])
 
 

@@ -19,9 +19,9 @@ Value = TypeVar("Value")
 class SharedTable(Generic[Value]):
     """Table with keys of all slots (port pairs) or of all tenants.
 
-    When the table is full, the owner of the most keys loses its oldest key.
+    The first item of a key is the owner of the key: the slot or the tenant.
 
-    The first item of a key is its owner: the slot or the tenant.
+    When the table is full, the owner with the most keys loses its oldest key.
     """
 
     def __init__(self, max_keys: int) -> None:

@@ -3,9 +3,8 @@
 All tables of failures have a maximum size, and tenants share the tables fairly. A flood at one tenant does not displace
 entries of another tenant. Times are epoch microseconds.
 
-Stations from which a user has logged in.
-
-Wrong passwords from other stations do not lock the user out at these trusted stations.
+`TrustedStations` contains the stations from which a user has logged in. Wrong passwords from other stations do not lock
+the user out at these stations.
 
 A replaced radiusd writes the stations to a file when it ends. The next radiusd reads the file when a user would be
 locked out. A crash loses the stations, but each login adds its station again.

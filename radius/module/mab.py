@@ -12,14 +12,14 @@ from nac.cellformat.replica.records import NasRecord, SlotRecord, mab_password_c
 from nac.kit.mac import normalise_mac
 from radius.module.request import AccessRequest
 
-# Function that decrypts a text, encrypted with the cell's key, for a context.
+# Function that decrypts a text. Arguments: the text, encrypted with the cell's key, and its context.
 SealedTextOpener = Callable[[bytes, str], str]
 
 _FORM_NAMES = {"mac": "the MAC address", "fixed": "its fixed text", "secret": "its shared secret", "empty": "no text"}
 
 
 def password_form(nas: NasRecord | None) -> str:
-    """Form of the NAS's password: mac, fixed, secret or empty."""
+    """Kind of the MAB password that the NAS sends: mac, fixed, secret or empty."""
     return nas.mab_password if nas is not None else "mac"
 
 
@@ -68,5 +68,4 @@ def is_expected_password(request: AccessRequest, expected: str) -> bool:
 
 
 def password_detail(nas: NasRecord | None) -> str:
-    """Details for a reject whose cause is the password."""
     return f"Admit expects {_FORM_NAMES[password_form(nas)]} as the password from this NAS"

@@ -1,6 +1,7 @@
 """A pool that radiusd has opened.
 
-The replica contains the ready addresses, and the claim file contains later claims (ADR 0011).
+The replica contains the ready addresses. The claim file contains the addresses that radiusd has assigned since then
+(ADR 0011).
 """
 
 from collections import deque
@@ -25,7 +26,8 @@ class OpenPool:
         self.stocked_at = 0
         self._claims = claims
         self._path = path
-        # Grants before this time are not used: the claim file does not show whether another device has claimed them.
+        # Grants before this time are not used: the claim file does not show whether another device has claimed their
+        # addresses.
         self._made_at = parse_created_at(path.name)
         # Ready addresses by number, each with its grant.
         self._offered: dict[int, GrantedAddress] = {}
@@ -57,7 +59,7 @@ class OpenPool:
         self._claims.close()
 
     def _again(self, mac: str) -> GrantedAddress | None:
-        """Address that this device claimed itself, if the replica does not have the claim yet."""
+        """Address that this device claimed, if the replica does not have the claim yet."""
         number = self._numbers.get(mac)
         offered = None if number is None else self._offered.get(number)
         if offered is None or not self._has_entry(offered.number):

@@ -1,4 +1,4 @@
-"""The Wi-Fi passphrase of a device (iPSK, MPSK, DPSK), in the attributes that its access point reads."""
+"""Adds the Wi-Fi passphrase of a device (iPSK, MPSK, DPSK), in the attributes that its access point reads."""
 
 from pathlib import Path
 

@@ -32,8 +32,8 @@ class Outcome(NamedTuple):
     # Verdict of the policy. Monitor mode does not enforce it.
     verdict: Verdict = "deny"
     monitored: MonitorSource = ""
-    # Attributes for the endpoint's passphrase, and whether the reply must contain one. If none is stored, the verdict
-    # is a deny.
+    # Attributes for the endpoint's passphrase, and whether the reply must contain a passphrase. If no passphrase is
+    # stored, the verdict is a deny.
     passphrase: tuple[AttributeTemplate, ...] = ()
     needs_passphrase: bool = False
     # Attributes to send, with secrets such as the passphrase. Never logged; `reply` is logged instead.
@@ -53,8 +53,6 @@ class Outcome(NamedTuple):
 
 
 class SitePolicy:
-    """Compiled policy of a site."""
-
     __slots__ = (
         "_outcomes",
         "certificate_reads",
@@ -116,7 +114,7 @@ class SitePolicy:
         )
 
 
-# Stands for the policy of a site that has no published policy.
+# Used for a site that has no published policy.
 NO_POLICY = PolicyRecord("", "", 0, b"{}")
 
 

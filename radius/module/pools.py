@@ -21,7 +21,7 @@ MAX_OPEN_POOLS = 500
 
 
 class NoAddress(Exception):
-    """No address is available. The arguments are a reason code of nac.engine.reasons, and details for the log."""
+    """No address is available. The arguments are a reason code (nac.engine.reasons) and details for the log."""
 
     def __init__(self, reason: str, detail: str, *, may_go_without: bool = False) -> None:
         super().__init__(reason, detail)
@@ -127,13 +127,13 @@ class AddressAssigner:
         return pool
 
     def _owns_claims(self) -> bool:
-        """Whether this process may write the claim files. The result is False while another radiusd owns the files."""
+        """Whether this process may write the claim files; False while another radiusd owns the files."""
         if self._left:
             return False
         if self._owner is None:
             assert self._directory is not None
             try:
-                owner = open(self._directory / "owner.lock", "w")  # noqa: SIM115  # held for life
+                owner = open(self._directory / "owner.lock", "w")  # noqa: SIM115  # locked until the process ends
             except OSError:
                 return False
             try:

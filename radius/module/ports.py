@@ -18,7 +18,7 @@ from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, get_cell, log_exception
 from radius.module.udp_sockets import duplicate_socket, list_udp_sockets
 
-# Options that radiusd sets before it binds. Python has no names for the first two (ip(7), ip.h).
+# Socket options that radiusd sets before it binds. Python has no names for the first two (ip(7), ip.h).
 _IP_MTU_DISCOVER, _IP_PKTINFO = 10, 8
 _OPTIONS = {
     socket.AF_INET: ((socket.IPPROTO_IP, _IP_MTU_DISCOVER), (socket.IPPROTO_IP, _IP_PKTINFO)),

@@ -71,10 +71,7 @@ class AccessRequest:
     __slots__ = ("attributes", "mac", "nas_address", "nas_identifier", "pairs", "slot", "source", "user_name")
 
     def __init__(self, pairs: Pairs | None, control: Pairs | None = None) -> None:
-        """Parse the packet's attributes.
-
-        `control` shows whether radiusd made a printable copy of the request.
-        """
+        """Parse the packet's attributes. `control` shows whether radiusd made a printable copy of the request."""
         attributes = first_values(pairs)
         if "Admit-Filtered" in attributes:
             pairs = unescape_pairs(pairs or ()) + tuple(
@@ -99,9 +96,10 @@ class AccessRequest:
 
     @property
     def proof(self) -> tuple[str, ...]:
-        """Secret with which the NAS made the request, if known, in the form of nac.cellformat.journal.records.
+        """Secret that the NAS used during a rotation: rotation id, "old" or "new", and source address; empty if
+        unknown.
 
-        radius.module.secret_lookup determines this secret.
+        The value comes from radius.module.secret_lookup.
         """
         of_client = self.attributes.get("Admit-Secret", "")
         if ":" not in of_client:
@@ -111,7 +109,9 @@ class AccessRequest:
 
     @property
     def signature(self) -> tuple[str, ...]:
-        """Whether an exempt NAS sent a Message-Authenticator, in the form of nac.cellformat.journal.records."""
+        """For a NAS that may omit Message-Authenticator: "signed" or "unsigned", and the source address; otherwise
+        empty.
+        """
         attributes = self.attributes
         if not attributes.get("Admit-Secret", "").endswith(UNSIGNED_SUFFIX) or "EAP-Message" in attributes:
             return ()
@@ -135,7 +135,6 @@ class AccessRequest:
         return self.is_filtered and name not in KEPT_ATTRIBUTES
 
     def values(self, name: str) -> tuple[str, ...]:
-        """All values of the attribute, in order."""
         return get_values(self.pairs, name)
 
     def nas_key(self) -> str:

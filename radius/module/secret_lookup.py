@@ -27,13 +27,11 @@ from radius.module.unsigned import log_unsigned
 
 _SLOT_PREFIX = len("slot-")
 _MAX_OPENED = 4096
-# Names of a record's secrets, in their order.
+# Names of the current and the next secret of a rotation, in the order of `KnownSecrets.secrets`.
 _SECRET_NAMES = ("old", "new")
 
 
 class SourceSecrets:
-    """Decrypted secrets that a source may use."""
-
     def __init__(self, key_file: str) -> None:
         self._sealer = Sealer(MasterKeyFile(Path(key_file)))
         self._opened: dict[bytes, bytes] = {}

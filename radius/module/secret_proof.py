@@ -111,7 +111,7 @@ class ChangedSources:
         return NEW if rotation and (rotation, place) in self._changed else OLD
 
     def admits(self, place: SourceKey, rotation: str, proven: int, authenticator: bytes) -> bool:
-        """Whether a packet of this source, made with the secret `proven`, is accepted."""
+        """Whether a packet of this source is accepted. `proven` is the index of the packet's secret."""
         key = rotation, place
         if proven == NEW:
             if key not in self._changed:

@@ -27,7 +27,7 @@ class ModuleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cell_key_file: str
     # Directory of the claim files (nac.pools.claims); "" if the cell assigns no addresses.
     claims_directory: str = ""
-    # File of radius.module.limiter for the next radiusd; "" to store no stations.
+    # File with trusted stations (radius.module.limiter) for the next radiusd; "" to store no stations.
     trusted_stations_file: str = ""
     # Secret of the agent's probes, for slots that look up secrets; "" if there are no such slots.
     probe_secret: str = ""

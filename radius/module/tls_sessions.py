@@ -32,7 +32,7 @@ from pki.openssl_names import issuer_line, subject_line
 from pki.serials import serial_bytes
 from radius.module.request import Attributes
 
-# Limit of certificates in the cache; each takes about 2 kB and saves 50 us.
+# Limit of certificates in the cache. Each entry takes about 2 kB and saves 50 us of parsing.
 MAX_CERTIFICATES = 10_000
 _MAX_SESSION_BYTES = 64 * 1024
 _UPN = ObjectIdentifier("1.3.6.1.4.1.311.20.2.3")

@@ -31,7 +31,7 @@ _FACT_ATTRIBUTES = (
     ("certificate.serial", "TLS-Client-Cert-Serial"),
 )
 
-# Names of the holder in order of preference, because many certificates have no common name.
+# Attributes that name the holder, in order of preference: many certificates have no common name.
 _HOLDER_ATTRIBUTES = (
     "TLS-Client-Cert-Common-Name",
     "TLS-Client-Cert-Subject-Alt-Name-Upn",
@@ -45,7 +45,8 @@ AUTHORITY_REASONS = ("unknown-ca", "wrong-tenant-ca", "imitated-ca", "ca-revoked
 
 _DAY_SECONDS = 86_400
 
-# (tenant, certificate) -> id of the signing authority. With the tenant, because each tenant has its own ids.
+# (tenant, certificate) -> id of the signing authority. The key contains the tenant, because each tenant has its own
+# authority ids.
 _signers: OrderedDict[tuple[int, bytes], str] = OrderedDict()
 # Time in epoch seconds when each certificate of an external authority was last reported.
 _reported_at: dict[tuple[int, bytes], int] = {}
@@ -96,7 +97,7 @@ def check_certificate(
     if der:
         authority = _find_signer(slot.tenant, der, issuer.authorities)
     elif slot.own_authorities_only and len(issuer.authorities) == 1:
-        # The tenant has only ever trusted authorities that Admit created, and only this one has the name.
+        # The tenant has only ever trusted authorities that Admit created, and only this authority has the name.
         authority = issuer.authorities[0]
     else:
         return "certificate-unread"

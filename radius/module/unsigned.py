@@ -1,10 +1,9 @@
 """Logs the source addresses of requests that radiusd drops because Message-Authenticator is missing.
 
-Also stops floods of such requests.
-
 radiusd calls this module for each dropped request (policy.d/admit_signed). The agent reads the log and raises an alarm.
 
-Socket filter by which Linux drops Access-Requests without a Message-Authenticator (socket(7), classic BPF).
+During a flood of such requests, `FloodFilter` attaches a socket filter. Linux then drops Access-Requests without a
+Message-Authenticator (socket(7), classic BPF).
 
 After radiusd has read a request, radiusd keeps the request for `cleanup_delay`. A request that radiusd drops costs 9 kB
 and 60 microseconds of CPU time (measured). The kernel keeps nothing, and 15,000 filtered requests a second cost radiusd
@@ -70,9 +69,9 @@ def build_program(is_six: bool, exempt: Iterable[str]) -> list[Instruction]:
         address = ipaddress.ip_address(text)
         if (address.version == 6) == is_six:
             made += _pass_from_address(address.packed)
-    # The length in the RADIUS packet counts. Anything after it is padding (RFC 2865 3) and cannot be a signature.
+    # Use the length field of the RADIUS packet. Octets after this length are padding (RFC 2865 3).
     made += [(_LOAD_HALF, 0, 0, _LENGTH), (_ADD, 0, 0, _CODE), (_KEEP, 0, 0, 0), (_LOAD_X, 0, 0, _ATTRIBUTES)]
-    # A load beyond the end of the datagram makes the kernel drop it.
+    # A load beyond the end of the datagram makes the kernel drop the datagram.
     for _ in range(_MAX_ATTRIBUTES):
         made += [
             *((_LOAD_KEPT, 0, 0, 0), (_IF_ABOVE_X, 1, 0, 0), _DROP),
@@ -105,7 +104,7 @@ def _pass_from_address(packed: bytes) -> list[Instruction]:
 PERIOD_SECONDS = 60
 # Limit of logged addresses of one slot in a period. Attackers can forge addresses: a flood must not fill memory or log.
 MAX_SOURCES = 50
-# Limit of requests of one slot in a period. After that, the kernel drops them (radius/module/unsigned.py).
+# Limit of requests of one slot in a period. Above the limit, the kernel drops the requests.
 MAX_REQUESTS = 200
 
 
@@ -159,7 +158,6 @@ class FloodFilter:
         self._filtered.add(listener)
 
     def lift(self, now_seconds: int) -> None:
-        """Remove the filters of an earlier period."""
         period = now_seconds // PERIOD_SECONDS
         if period == self._period:
             return

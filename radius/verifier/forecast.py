@@ -62,7 +62,7 @@ class RejectForecast:
             if not answer.verified:
                 self._note_failure(keys, held_until)
                 return True
-            # The module may reject, because responses about wrong passwords were sent after this request arrived.
+            # The module may reject this request: when it arrived, the response to a wrong password was not sent yet.
             if any(self._failures.get(key, 0) >= arrived_at for key in keys):
                 return True
             return not decide_case(case, view, self._policies).permitted

@@ -59,7 +59,7 @@ class LiveSource:
     async def _ask(self, name: UserName, password: bytes) -> VerificationResult:
         breaker = self._breaker
         if not breaker.enter():
-            detail = f"not used after failures ({self.last_fault}); next try in {breaker.seconds_left():.0f} s"
+            detail = f"source paused after failures ({self.last_fault}); next try in {breaker.seconds_left():.0f} s"
             return VerificationResult("directory-unavailable", detail, self.record.name)
         try:
             answer = await verify_password(self.source, name, password, source_name=self.record.name)
@@ -125,7 +125,7 @@ class LiveSources:
                 await self._let_go(key, live)
 
     def trouble(self) -> Mapping[str, SourceTrouble]:
-        """Faults of sources whose breaker is open, by id of the source."""
+        """Faults of sources that get no requests now because their breaker is open, by id of the source."""
         return {
             live.record.source_id: SourceTrouble(
                 tenant, f"Tenant {live.slug}: identity source {live.record.name} fails. {live.last_fault}"

@@ -3,7 +3,7 @@ sources.
 
 Reads the cell's replica for each login, so the verifier works without PostgreSQL.
 
-Cache of recent correct and wrong passwords. The cache is only in memory, and stores keyed digests.
+`PasswordCache` caches recent correct or wrong passwords. The cache is only in memory, and stores keyed digests.
 
 An entry is valid for its origin: the password hash of the tenant's own user, or the version of an identity source. So a
 change of the hash or version in the replica invalidates the entry immediately.

@@ -337,7 +337,7 @@ def test_request_that_kills_agents_is_not_sent_forever(cell_engine, platform, ow
     with running(make_sender(cell_engine, platform.cell_id)):
         state, attempts, detail = ends(owner, request, "state", "attempts", "detail")
     assert (state, attempts) == ("unanswered", 2)
-    assert detail == "The agent that sent it ended several times before an answer came."
+    assert detail == "The agent that sent the request ended several times before a response came."
 
 
 def test_response_counts_during_a_database_outage(owner, nas, sender, database, request_of):

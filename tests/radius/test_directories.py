@@ -203,7 +203,7 @@ def test_repeatedly_failing_source_is_paused_and_recovers(cell, sources, directo
     finally:
         directories["alpha"].start()
     told = [record.detail for record in cell.decisions()]
-    assert [detail.startswith("not used after failures") for detail in told] == [False] * 3 + [True] * 2
+    assert [detail.startswith("source paused after failures") for detail in told] == [False] * 3 + [True] * 2
     until(lambda: login(cell.alpha) == ACCESS_ACCEPT, "the source is asked again")
 
 

@@ -167,12 +167,12 @@ class TestBypassOfEnabledMethods:
                 "method-not-offered",
                 "the device wants MS-CHAPv1 inside EAP-TTLS; offered here: ",
             ),
-            (b"", "eap-ttls", "password-not-carried", "the tunnel has no password, or one that is too long"),
+            (b"", "eap-ttls", "password-not-carried", "the tunnel has no password, or a password that is too long"),
             (
                 avp(USER_PASSWORD, b"x" * 300),
                 "eap-ttls",
                 "password-not-carried",
-                "the tunnel has no password, or one that is too long",
+                "the tunnel has no password, or a password that is too long",
             ),
             (
                 avp(USER_PASSWORD, b"x" * 144),

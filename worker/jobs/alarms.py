@@ -13,7 +13,7 @@ from worker.constants import ALARMS_INTERVAL_SECONDS, ALARMS_KEY
 
 @shared_task(name="alarms.publish")
 def publish() -> None:
-    """Publish the active alarms in Redis. Published alarms expire if the worker does not publish the alarms again."""
+    """Publish the active alarms in Redis. The alarms expire there if the worker stops publishing them."""
     with session_scope(PlatformScope()) as session:
         standing = [
             {"code": alarm.code, "detail": alarm.detail, "since": alarm.since.isoformat()}

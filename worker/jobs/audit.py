@@ -1,6 +1,6 @@
 """Seals entries of the audit log into the audit chains.
 
-Sign-in: mails about accounts, and audit log entries about failed attempts.
+Also writes mails about accounts, and audit log entries about failed sign-ins.
 """
 
 import time
@@ -45,5 +45,4 @@ def write_mails() -> None:
 
 @shared_task(name="sign_in.audit_failures")
 def audit_failures() -> None:
-    """Record failed attempts in the audit log."""
     failure_audit.audit_failures()

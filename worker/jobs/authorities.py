@@ -18,7 +18,8 @@ from nac.kit.settings import load_settings
 
 _log = logging.getLogger(__name__)
 _CONNECTIONS = 16
-# Limit of tenants at a time. So slow servers delay few tenants, and a run stays below the time limit of jobs.
+# Number of tenants that a run processes at a time. So slow servers delay few tenants, and a run stays below the time
+# limit of jobs.
 _MAX_CONCURRENT_TENANTS = 8
 _TENANT_BUDGET_SECONDS = 60.0
 _TIME_BUDGET_SECONDS = 200.0
@@ -26,7 +27,9 @@ _TIME_BUDGET_SECONDS = 200.0
 
 @shared_task(name="authorities.refresh_status")
 def refresh_status() -> None:
-    """Fetch due statuses from the external authorities of all tenants. Only one run of this job works at a time."""
+    """Fetch due statuses from the external authorities of all tenants. Does nothing while another run of this job is
+    active.
+    """
     with session_scope(PlatformScope()) as session:
         if not external_status.try_lock_refresh(session):
             return
@@ -37,7 +40,7 @@ def refresh_status() -> None:
 
 async def _refresh(waiting: list[TenantId], reach: OutboundReach) -> None:
     places = asyncio.Semaphore(_MAX_CONCURRENT_TENANTS)
-    # In random order: a run that exceeds its time skips other tenants each time.
+    # Random order, so that runs that exceed their time do not always skip the same tenants.
     order = SystemRandom().sample(waiting, len(waiting))
     async with OutboundTransport(reach, tls=ssl.create_default_context(), connections=_CONNECTIONS) as transport:
         web = HttpClient(transport)

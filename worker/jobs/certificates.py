@@ -33,7 +33,6 @@ def renew() -> None:
 
 @shared_task(name="certificates.warn", base=UpkeepTask)
 def warn() -> None:
-    """Warn of certificates that expire soon."""
     _for_each_tenant(_warn, "cannot check its certificates")
 
 
@@ -109,7 +108,7 @@ def _list_tenants() -> Iterator[TenantId]:
 
 @shared_task(name="certificates.settle")
 def settle() -> None:
-    """Abandon interrupted signings. The audit log records each interrupted signing."""
+    """Abandon certificates and authorities whose signing was interrupted, and record this in the audit log."""
     with session_scope(PlatformScope()) as session:
         waiting = intents.list_tenants_with_stale_intents(session)
     _for_each_tenant(_settle, "cannot abandon its interrupted signings", waiting)

@@ -1,4 +1,4 @@
-"""Jobs that clients start: one task for each kind of job, and a task that sends the messages of these jobs."""
+"""Jobs that clients start. Each kind of job has a task. Another task sends the Celery messages of these jobs."""
 
 from datetime import timedelta
 from functools import cache

@@ -1,6 +1,6 @@
 """Finds out from the database which jobs have work, and starts these jobs.
 
-Heartbeat, which shows that beat, broker and worker work together.
+`heartbeat` shows that Celery's beat, the broker and the worker work together.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ _EXPIRES_SECONDS = 60
 
 
 def list_waiting_jobs() -> Sequence[str]:
-    """Names of the jobs that have work."""
-    # PostgreSQL plans the query once for each connection, with indexes, because the result is almost always empty.
+    # With `by_key`, PostgreSQL plans the query once for each connection and uses indexes: the result is almost always
+    # empty.
     with session_scope(PlatformScope(), by_key=True) as session:
         return session.scalars(_WAITING, {"list_every": LIST_INTERVAL}).all()
 
@@ -32,7 +32,7 @@ def list_waiting_jobs() -> Sequence[str]:
 def dispatch_waiting_jobs() -> None:
     """Start the jobs that have work.
 
-    The next run of this task comes after these jobs have started, because all of these tasks use the same queue.
+    The next run of this task comes after these jobs have started, because the task and the jobs use the same queue.
     """
     for job in list_waiting_jobs():
         current_app.send_task(job, expires=_EXPIRES_SECONDS)

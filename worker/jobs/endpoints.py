@@ -1,4 +1,4 @@
-"""Endpoints: updates from sightings, and expiry."""
+"""Updates endpoints from sightings, and deletes or records expired endpoints."""
 
 import time
 
@@ -40,7 +40,7 @@ def expire() -> None:
 
 @shared_task(name="endpoints.record_expired")
 def record_expired() -> None:
-    """Record endpoints whose approval has expired, each endpoint once."""
+    """Record once for each endpoint that its approval has expired."""
     deadline = time.monotonic() + _TIME_BUDGET_SECONDS
     while time.monotonic() < deadline:
         with session_scope(PlatformScope()) as session:

@@ -1,7 +1,4 @@
-"""Exports of logs. Exports wait in the database, so a broker failure loses no export.
-
-Each run takes the next export.
-"""
+"""Writes exports of logs. Exports wait in the database, so a broker failure loses no export."""
 
 from datetime import timedelta
 
@@ -15,14 +12,13 @@ from nac.logs.exports.export_folder import ExportFolder
 from nac.logs.retention import clock
 from worker.task_classes import UpkeepTask
 
-# Time limit of a run, then another export continues. With the time for one more file, it stays below the soft time
-# limit.
+# Seconds until a run ends and the next export continues. With the time for one more file, a run stays below the soft
+# time limit.
 _TIME_BUDGET_SECONDS = 60
 
 
 @shared_task(name="exports.run")
 def run() -> None:
-    """Continue the export that comes next."""
     settings = load_settings()
     limits = runner.ExportLimits(
         least_free_bytes=settings.export_least_free_bytes,

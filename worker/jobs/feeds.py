@@ -12,9 +12,9 @@ from nac.kit.settings import load_settings
 from nac.logs.feeds import delivery_turns
 from nac.logs.feeds.delivery import DeliveryContext, deliver_feed
 
-# Time limit for one feed, then other feeds continue.
+# Seconds until the worker leaves one feed and continues with another feed.
 _FEED_BUDGET_SECONDS = 5.0
-# Time limit of a run. With pending requests, it stays below the time limit of jobs.
+# Seconds until a run ends. With the time for pending requests, a run stays below the time limit of jobs.
 _TIME_BUDGET_SECONDS = 120.0
 
 

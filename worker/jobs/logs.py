@@ -1,7 +1,4 @@
-"""Maintenance of the partitioned log tables.
-
-Enforces the retention of logs.
-"""
+"""Creates partitions of the log tables, and enforces the retention of logs."""
 
 from datetime import timedelta
 
@@ -29,9 +26,9 @@ def ensure_partitions() -> None:
 
 
 def create_partitions(*, engine: Engine | None = None) -> None:
-    """Create each partition in a separate transaction, so that waiting for a lock blocks no other partition.
+    """Create each missing partition in a separate transaction, so that waiting for a lock blocks no other partition.
 
-    Raises Unavailable at the end if long writes to the default partition blocked some partitions.
+    Raises Unavailable at the end if long writes to the default partition prevented the creation of some partitions.
     """
     yesterday = utc_now().date() - timedelta(days=1)
     busy = []

@@ -10,6 +10,5 @@ from nac.kit.settings import load_settings
 
 @shared_task(name="mail.send")
 def send() -> None:
-    """Send the queued mails."""
     settings = load_settings()
     outbox.send_due(MailServer.from_settings(settings), unseal=Sealer(MasterKeyFile(settings.master_key_file)).open)

@@ -24,7 +24,7 @@ _KEPT_DAYS = 30
 
 @shared_task(name="redecisions.advance")
 def advance() -> None:
-    """Continue the re-decisions of all tenants: decide about sessions again, and queue requests to NASes."""
+    """Continue the re-decisions of all tenants: decide again about live sessions, and queue requests to NASes."""
     deadline = time.monotonic() + _TIME_BUDGET_SECONDS
     with session_scope(PlatformScope()) as session:
         session.execute(COLLECT)
@@ -43,7 +43,7 @@ def advance() -> None:
         runner.clear_failure(session, tenant_id=tenant_id)
         return more
 
-    # In random order: a run that exceeds its time skips other tenants each time.
+    # Random order, so that runs that exceed their time do not always skip the same tenants.
     run_in_turns(
         SystemRandom().sample(waiting, len(waiting)),
         turn,
@@ -70,7 +70,6 @@ def clear_waiting() -> None:
 
 @shared_task(name="redecisions.prune", base=UpkeepTask)
 def prune() -> None:
-    """Delete old re-decisions."""
     for tenant in iterate_tenants():
         with session_scope(TenantScope(TenantId(tenant.id))) as session:
             runner.prune(session, tenant_id=TenantId(tenant.id), days=_KEPT_DAYS)

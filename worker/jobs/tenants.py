@@ -1,10 +1,6 @@
-"""Deletes tenants, and the logs of deleted tenants.
+"""Deletes tenants and their logs, runs self-tests, maintains trials, and finishes secret rotations.
 
-Runs the self-tests of tenants. Self-tests wait in the database, so a broker failure loses no self-test.
-
-Maintenance of trials.
-
-Finishes secret rotations.
+Self-tests wait in the database, so a broker failure loses no self-test.
 """
 
 from datetime import timedelta
@@ -26,7 +22,7 @@ from nac.tenancy.secret_rotations.service import finish_expired
 from worker.constants import LONG_JOB_SECONDS, LONG_STATEMENT_SECONDS
 from worker.task_classes import UpkeepTask
 
-# Time limit of a run, below the soft time limit of jobs. The run an hour later continues.
+# Seconds until a run ends, below the soft time limit of jobs. The run an hour later continues.
 _TIME_BUDGET_SECONDS = 200
 
 
@@ -36,7 +32,7 @@ def delete_logs() -> None:
     delete_logs_of_purged(seconds=_TIME_BUDGET_SECONDS)
 
 
-# The time limit is longer than usual. Otherwise, the file of a large tenant would be restarted forever.
+# The time limit is longer than usual. Otherwise, the job would start the file of a large tenant again and again.
 @shared_task(
     name="tenants.purge",
     base=UpkeepTask,
@@ -75,6 +71,6 @@ def keep() -> None:
 
 @shared_task(name="secret_rotations.finish")
 def finish() -> None:
-    """Finish the rotations that end automatically and whose time window has ended."""
+    """Finish the secret rotations whose time has ended, if they end automatically."""
     settings = load_settings(required=("DATABASE_WORKER_URL", "MASTER_KEY_FILE"))
     finish_expired(Sealer(MasterKeyFile(settings.master_key_file)))

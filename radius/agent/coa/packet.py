@@ -58,7 +58,7 @@ class CoaResponse:
 
 
 class DiscardedResponse(Exception):
-    """The packet is not a valid response to the request. `fault` names the counter of such packets."""
+    """The packet is not a valid response to the request. `fault` is the name of the counter for this fault."""
 
     def __init__(self, fault: ResponseFault) -> None:
         super().__init__(fault)

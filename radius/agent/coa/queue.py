@@ -1,4 +1,7 @@
-"""The agent's queue of requests to NASes: claim a request, record each packet before it is sent, store the result."""
+"""The agent's queue of requests to NASes.
+
+The agent claims a request, records each packet before it sends the packet, and stores the result.
+"""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -21,7 +24,8 @@ from nac.sessions.coa_requests.request_queue import REDECIDED_REASON, REQUESTED_
 # that writes nothing for this time has died.
 LEASE_SECONDS = 20
 MAX_TAKINGS = 4
-# Seconds until the first retry of requests after a block or a revocation. The pause doubles until the request expires.
+# Seconds until the first retry of a request about a blocked device or a revoked certificate. The pause doubles until
+# the request expires.
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 60, 1_800
 # After a Disconnect-ACK, the session's Accounting Stop may still be on its way.
 _JUST_ENDED = "30 seconds"
@@ -35,7 +39,7 @@ RETURNING id, tenant_id, created_at, kind, asked_by, session_row, session_id, na
 _EXPIRE = (
     """
 UPDATE coa_requests SET ended_at = now(), state = CASE WHEN retries > 0 THEN 'unanswered' ELSE 'expired' END,
-    detail = CASE WHEN retries > 0 THEN detail ELSE 'It waited too long to be sent.' END
+    detail = CASE WHEN retries > 0 THEN detail ELSE 'The request waited too long in the queue.' END
 WHERE state IN ('queued', 'sending') AND expires_at < now() AND due_at <= now()
 """
     + _RETURN_ENDED
@@ -43,14 +47,14 @@ WHERE state IN ('queued', 'sending') AND expires_at < now() AND due_at <= now()
 _GIVE_UP = (
     """
 UPDATE coa_requests SET state = 'unanswered', ended_at = now(),
-    detail = 'The agent that sent it ended several times before an answer came.'
+    detail = 'The agent that sent the request ended several times before a response came.'
 WHERE state = 'sending' AND due_at <= now() AND takings >= %(takings)s + retries
 """
     + _RETURN_ENDED
 )
-# Take a few requests of each tenant, and one of each NAS, except NASes and tenants at their limit. The cell must
-# already have the change that caused the request. Take one request of a session at a time: changes keep their order,
-# and one Disconnect is enough.
+# Take a few requests of each tenant and one request of each NAS. Skip NASes and tenants at their limit. Take a request
+# only if the cell already has the change that caused the request. Take only one request of a session at a time, so that
+# changes keep their order and a session gets only one Disconnect.
 _TAKE = r"""
 WITH chosen AS (
     SELECT one.id FROM (
@@ -149,7 +153,8 @@ WHERE s.cell_id = scope_cell_id() AND c.state IN ('queued', 'sending') AND c.ret
 _RETRY_PARAMETERS = {
     "first": FIRST_RETRY_SECONDS,
     "longest": MAX_RETRY_SECONDS,
-    # Not retried: the person who started the request sees its result, and the next re-decision creates a new request.
+    # Reasons of requests that are not retried. The person who started a request sees its result. Each re-decision
+    # creates new requests.
     "tried_once": [REQUESTED_REASON, REDECIDED_REASON],
 }
 EndedCallback = Callable[[Sequence[CoaRequest]], None]
@@ -186,7 +191,7 @@ class ClaimedRequest:
     """A request that this agent may process until LEASE_SECONDS after its last write."""
 
     row: _RequestRow
-    # Secret of the NAS, or of the tenant if the NAS has none of its own; b"" if it cannot be decrypted.
+    # Secret of the NAS, or of the tenant if the NAS has no secret of its own; b"" if it cannot be decrypted.
     secret: bytes
 
     @property
@@ -261,16 +266,19 @@ class CoaQueue:
             return {row[0] for row in driver_connection(session).execute(_RECORD, parameters)}
 
     def unanswered(self) -> int:
-        """Number of NASes that did not respond to a request after a block or a revocation.
+        """Number of NASes that did not respond to a request about a blocked device or a revoked certificate.
 
-        The requests to these NASes wait for a retry.
+        These requests wait for a retry.
         """
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             [(count,)] = driver_connection(session).execute(_COUNT_UNANSWERED).fetchall()
         return int(count)
 
     def end(self, endings: Sequence[CoaResult]) -> None:
-        """Store results. A request after a block or a revocation is queued again if the NAS did not respond."""
+        """Store results.
+
+        If the NAS did not respond, queues requests about blocked devices and revoked certificates again.
+        """
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             cursor = driver_connection(session).cursor()
             for each in endings:

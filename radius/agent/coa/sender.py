@@ -3,7 +3,7 @@
 The agent records each packet in the database before the agent sends the packet. So no request is lost if the agent is
 killed. The next agent continues the unfinished requests, a limited number of times.
 
-Limits on requests in flight, so that NASes that do not respond do not delay requests to other NASes.
+`ConcurrencyLimits` limits the requests in flight. So NASes that do not respond do not delay requests to other NASes.
 """
 
 import logging
@@ -37,13 +37,13 @@ from radius.agent.coa.queue import ClaimedRequest, CoaQueue, CoaResult
 from radius.agent.coa.transmission import CannotSend, CoaTransmission, Pacing, find_peer, make_result, nas_reach
 
 MAX_IN_FLIGHT = 512
-# Requests in flight for one tenant: to NASes that responded last time or are untested, and to all NASes.
+# Limits of one tenant's requests in flight: to NASes that responded last time or are untested, and to all NASes.
 MAX_PER_TENANT, MAX_PER_TENANT_WITH_SILENT = 16, 64
-# Requests in flight for one tenant to NASes that did not respond last time.
+# Limit of one tenant's requests in flight to NASes that did not respond last time.
 MAX_SILENT_PER_TENANT = 4
-# Requests in flight to a NAS that responded last time. To any other NAS, only one request is in flight.
+# Limit of requests in flight to a NAS that responded last time. To any other NAS, the limit is one request.
 MAX_PER_NAS = 4
-# Requests of one tenant that one read of the queue takes.
+# Limit of one tenant's requests that the agent takes in one read of the queue.
 MAX_TAKEN_PER_TENANT = 4
 _MAX_REMEMBERED = 8_192
 
@@ -66,7 +66,6 @@ class ConcurrencyLimits:
             self._answers.popitem(last=False)
 
     def full(self, flights: Collection[CoaTransmission]) -> SaturatedTargets:
-        """Return the NASes and tenants that have reached their limit."""
         at_nas = Counter(flight.taken.nas for flight in flights)
         every, silent = Counter[UUID](), Counter[UUID]()
         for flight in flights:
@@ -88,12 +87,12 @@ class ConcurrencyLimits:
         return self._answers.get(nas) is False
 
 
-# Responses to read in one turn, before other work.
+# Limit of responses that the agent reads before it does other work.
 MAX_READ = 256
 MAX_REMEMBERED = 1_024
 POLL_SECONDS = 1.0
-# For this time after a notification, poll more often: the cell may first have to receive the change that caused the
-# request.
+# Time after a notification in which the agent polls more often, and its poll interval. The cell may first have to
+# receive the change that caused the request.
 EAGER_SECONDS, EAGER_POLL_SECONDS = 2.0, 0.05
 RETRY_SECONDS = 1.0
 # Interval to check for NASes that do not respond.
@@ -128,7 +127,8 @@ class CoaSender:
         # Requests that wait for a response, by source and identifier of the response.
         self._awaited: dict[_ResponseKey, CoaTransmission] = {}
         self._ended: list[CoaResult] = []
-        # Requests that have ended. A response to such a request counts as late, any other response as unknown.
+        # Requests that have ended. A response to an ended request counts as late. A response without any request counts
+        # as unknown.
         self._past: OrderedDict[_ResponseKey, None] = OrderedDict()
         self._places = ConcurrencyLimits()
         # Earliest time of the next packet to each NAS.
@@ -259,7 +259,7 @@ class CoaSender:
 
     @contextmanager
     def _isolate_failures(self, taken: ClaimedRequest, step: int) -> Iterator[None]:
-        """End only this request if the block raises."""
+        """If the `with` block raises, end only the request `taken`."""
         try:
             yield
         except Exception as exc:  # house-rule: the requests to all other NASes wait for this thread
@@ -303,7 +303,7 @@ class CoaSender:
             # The request's lease ended while the database did not respond, and this agent has claimed the request
             # again.
             self._forget(self._flights[row.id])
-        # The NAS may have another vendor meanwhile, whose recipe has fewer steps.
+        # The NAS may now have another vendor, whose recipe (sequence of CoA requests) has fewer steps.
         steps = find_vendor(row.vendor).recipe.steps[row.kind]
         self._flights[row.id] = CoaTransmission(taken, row.step if row.step < len(steps) else 0, now, peer)
 

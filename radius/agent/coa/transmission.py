@@ -1,4 +1,4 @@
-"""State of one request to a NAS, through the steps of its vendor's recipe."""
+"""State of one request to a NAS. The steps are those of the vendor's recipe (sequence of CoA requests)."""
 
 import ipaddress
 import random
@@ -53,7 +53,7 @@ class CoaTransmission:
     # Number of packets sent in this step.
     sent: int = 0
     timeout: float = 0.0
-    # Number of invalid responses by fault, and the network's error if a packet could not be sent.
+    # Number of invalid responses by fault; and the error if a packet could not be sent.
     ignored: Counter[str] = field(default_factory=Counter)
     trouble: str = ""
     # Whether no more packets are sent. The NAS may still respond to earlier packets.
@@ -64,10 +64,7 @@ class CoaTransmission:
         return self.peer.host, self.peer.port, self.identifier
 
     def make_packet(self, dictionary: Dictionary, identifier: int, *, at: int) -> None:
-        """Create the packet of the current step; repetitions are identical (RFC 5176 2.3).
-
-        Raises CannotSend.
-        """
+        """Create the packet of the current step; repetitions are identical (RFC 5176 2.3). Raises CannotSend."""
         row, recipe = self.taken.row, find_vendor(self.taken.row.vendor).recipe
         step = recipe.steps[row.kind][self.step]
         facts = SessionIdentifiers(row.session_id, row.mac, row.identity, row.nas_port, row.framed_ip, row.nas_key)
@@ -96,11 +93,10 @@ class CoaTransmission:
         self.due = now + self.timeout
 
     def go_on(self, setback: Setback, error_cause: int, now: float) -> bool:
-        """Continue with the recipe's next step after a setback, which means that the NAS refused or did not respond.
+        """If the NAS refused or did not respond (`setback`), continue with the next step of the vendor's recipe.
 
-        Returns False if the recipe has no step for this setback.
-
-        A session unknown to the NAS needs no further step.
+        Returns False if no further step follows: the recipe has no next step for this setback, the NAS does not know
+        the session, or the request was withdrawn.
         """
         steps = find_vendor(self.taken.row.vendor).recipe.steps[self.taken.row.kind]
         if self.is_withdrawn or setback not in steps[self.step].next_on or error_cause == SESSION_NOT_FOUND:

@@ -1,1 +1,1 @@
-"""Makes pool addresses ready in the cell, and turns claims of devices into leases."""
+"""Reserves pool addresses for the cell. Stores the addresses that radiusd assigned to devices as leases."""

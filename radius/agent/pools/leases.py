@@ -1,13 +1,12 @@
-"""State of leases in PostgreSQL: assigned, used by a session, quarantined, ready again.
+"""State of pool addresses in PostgreSQL: free, ready (`stock`), leased to a device, or quarantined after a lease.
 
 Statements lock several rows in the order of their keys, or skip locked rows (SKIP LOCKED). So the statements never
 deadlock.
 
-Takes back pool addresses that late accounting reports as in use.
-
-A lease ends if no session uses its address. Accounting may report a session after the end of the lease. The transaction
-that stores such a session also takes the address back. So two devices cannot get the same address. Either the agent
-finds the session before it makes the address ready, or the transaction of the session finds the ended lease.
+A lease ends if no session uses its address. But accounting may report such a session after the end of the lease. The
+transaction that stores this session also takes the address back (`reclaim_addresses`). So two devices cannot get the
+same address. Either the agent finds the session before it makes the address ready, or the transaction of the session
+finds the ended lease.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,9 +20,9 @@ from nac.kit.ids import CellId
 from nac.pools.claims import Claim
 from radius.agent.accounting_parser import ParsedAccounting
 
-# Seconds between two checks of a lease that a session holds. A Stop causes a check at once.
+# Seconds between two checks of a lease whose address a session uses. A Stop causes a check at once.
 RECHECK_SECONDS = 300
-# A Stop can be merged up to this many seconds after its time. The regular check covers later Stops.
+# The agent may store a Stop up to this many seconds after the time of the Stop. The regular check covers later Stops.
 STOP_DELAY_SECONDS = 5
 MAX_ENDED = 1_000
 
@@ -39,9 +38,9 @@ class AddressAssignment(NamedTuple):
     at: int
 
 
-# Record that a device has the address, in whatever state the row is. A late record does not affect a later holder. If
-# another device has the address, the lease stays with that device. Only if a session reports the address does the lease
-# change, because the session keeps the address in any case.
+# Store that a device has the address, whatever the state of the address. An assignment that arrives late does not
+# affect a device that got the address later. If another device has the address, the lease stays with that device. The
+# lease changes only if a session reports the address, because the device of this session keeps the address in any case.
 _RECORD_ASSIGNMENTS = """
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(%(tenants)s::uuid[], %(pools)s::uuid[], %(numbers)s::int[], %(macs)s::macaddr[],
@@ -70,8 +69,8 @@ WITH given AS MATERIALIZED (
 )
 SELECT count(*) FROM judged WHERE is_twice
 """
-# Find claims without a recorded decision. For ready addresses, include claims of a device that was known before
-# (`OpenPool`), and claims just before the withdrawal.
+# Find claims (radiusd assigned an address to a device) without a recorded decision. For ready addresses, include claims
+# of a device that was known before (`OpenPool`), and claims from just before the address was withdrawn.
 _UNRECORDED_CLAIMS = """
 SELECT a.tenant_id::text, a.pool_id::text, a.number, c.mac, c.at
 FROM unnest(%(numbers)s::int[], %(grants)s::bigint[], %(macs)s::text[], %(moments)s::bigint[])
@@ -102,10 +101,11 @@ WITH found AS MATERIALIZED (
 UPDATE pool_addresses a SET until = %(now)s FROM locked l
 WHERE a.pool_id = l.pool_id AND a.number = l.number
 """
-# One second after the last stored claim, because `OpenPool` counts in seconds. So a clock that was set back does not
-# block an address.
+# Lowest time for the next grant: one second after the last stored claim, because claims have times in whole seconds.
+# Without this rule, a clock that was set back would block an address.
 _GRANT_OF_LAST_CLAIM = "(extract(epoch FROM a.decided_at) * 1000000)::bigint + 1000000"
-# A session keeps the address for its device. If several devices have sessions, the current holder stays.
+# A device keeps the address while it has a session with this address. If several devices have sessions, the current
+# holder stays.
 _END_LEASES = """
 WITH due AS MATERIALIZED (
     SELECT a.pool_id, a.number, a.tenant_id, a.address, a.state, a.mac, a.released, a.reserved_for, a.leaving, p.kind,
@@ -211,10 +211,9 @@ def record_assignments(cursor: psycopg.Cursor, cell_id: CellId, assignments: Ite
 def list_unrecorded_claims(
     cursor: psycopg.Cursor, pool_id: str, claims: Sequence[tuple[int, Claim]]
 ) -> list[AddressAssignment]:
-    """Return claims of the pool without a recorded decision.
+    """Return the pool's claims (addresses that radiusd assigned) without a recorded decision.
 
-    Claims without a recorded decision exist if radiusd was killed before it wrote the record, or if the journal was
-    full.
+    Such claims exist if radiusd was killed before it wrote the record, or if the journal was full.
     """
     parameters = {
         "pool": pool_id,
@@ -246,9 +245,8 @@ def end_leases(
     Times are epoch microseconds. `now` is the time up to which the journal is shipped. Later accounting may still be
     waiting. `since` is the previous value of `now`, and `clock` is the machine's time.
 
-    Skips the pools in `young`. The claim file of such a pool was created after `now`, or the module learned of the file
-    after `now`. The module cannot assign addresses that were made ready before the file was created. Until the module
-    knows the file, the module can assign addresses from the previous claim file.
+    Skips the pools in `young`, whose current claim file was created after `now`, or became known to the module after
+    `now`. Until then, the module may have assigned addresses with the previous claim file.
     """
     parameters = {
         "tenants": tenants,
@@ -291,9 +289,9 @@ def has_stock(cursor: psycopg.Cursor, pool_id: str) -> bool:
 
 
 def delete_departed(cursor: psycopg.Cursor, *, until: int) -> None:
-    """Delete addresses that left their pool and have been free since before `until` (epoch microseconds).
+    """Delete addresses that were removed from their pool and have been free since before `until` (epoch microseconds).
 
-    Also deletes empty pools that are being removed.
+    Also deletes pools that are being removed, once they are empty.
     """
     cursor.execute(_DELETE_DEPARTED, (to_datetime(until),))
 

@@ -1,6 +1,7 @@
 """Keeps pool addresses ready in the cell for new devices, and frees the addresses of devices that have left.
 
-Claim files of a cell (nac.pools.claims), one for each pool. This module also detects lost claim files.
+In a claim file, radiusd records the addresses that it assigned (nac.pools.claims). Each pool has a claim file. This
+module also detects lost claim files.
 """
 
 import math
@@ -30,7 +31,7 @@ _BOOT = "boot"
 
 
 class ClaimsDirectory:
-    """Claim files, named after the pool and the time of creation.
+    """Directory of the claim files. The name of a file contains the pool's id and the creation time.
 
     A crash of the machine may lose claims that were not yet on disk. So the agent deletes files from before the last
     boot.
@@ -113,12 +114,14 @@ IDLE_SECONDS = 3.0
 WITHDRAW_SECONDS = 15.0
 COMPARE_SECONDS = 30.0
 ALARM_SECONDS = 5.0
-# Time between the claim of an address and its record in the journal.
+# Longest time between the claim of an address and the journal record of the decision.
 SETTLE_SECONDS = 2
-# Shares of the stock: below the first one, the agent leases more addresses; below the second one, it raises an alarm.
+# Shares of the stock that are still ready. Below REFILL_SHARE, the agent makes more addresses ready. Below LOW_SHARE,
+# it raises an alarm.
 REFILL_SHARE = 0.5
 LOW_SHARE = 0.2
-# A check of half a million ready addresses takes 1 to 2 s. So work gets at most a third of the time.
+# A check of half a million ready addresses takes 1 to 2 s. So the thread then pauses for twice the time that a step
+# took.
 REST_SHARE = 2.0
 MAX_REST_SECONDS = 10.0
 _MAX_BACKOFF_SECONDS = 5.0
@@ -201,16 +204,17 @@ class PoolMaintenance:
         self._clock = clock
         self._reaped_until = 0
         self._compared_until = 0
-        # When the check for addresses that left their pool was last committed, and when the replica had that change.
+        # Time up to which removed addresses may be deleted, and time when the replica had all changes up to then
+        # (`_delete_departed`).
         self._left_until: int | None = None
         self._heard_at: int | None = None
-        # When the database was notified of each pool's claim file (infinity: not yet), and when the replica was first
-        # seen to name this file. Until then, the module may use the previous, deleted file.
+        # When the database was notified of each pool's claim file (infinity: not yet), and when the agent first saw
+        # that the replica names this file. Until then, the module may use the previous, deleted file.
         self._notified_at: dict[str, float] = {}
         self._named_at: dict[str, int] = {}
         self._due = {"withdraw": 0.0, "compare": 0.0, "alarms": 0.0}
         self._pools: dict[str, PoolRow] = {}
-        # Ready addresses at the last look: grant by number, by pool.
+        # Ready addresses at the last check: for each pool, the grant of each address number.
         self._offered: dict[str, dict[int, int]] = {}
         self._alarmed: set[str] = set()
 
@@ -265,8 +269,8 @@ class PoolMaintenance:
             since=self._reaped_until or shipped,
             now=shipped,
             clock=now,
-            # Only a new pool waits for its own claim file. So a tenant that creates pools endlessly does not delay
-            # other pools.
+            # Skip only pools with a young claim file. So a tenant that creates pools endlessly does not delay other
+            # pools.
             young=[pool_id for pool_id in self._pools if self._has_young_file(pool_id, shipped)],
         )
         self._reaped_until = shipped
@@ -276,11 +280,10 @@ class PoolMaintenance:
         return [pool_id for pool_id in lost if not leases.has_stock(cursor, pool_id)]
 
     def _delete_departed(self, cursor: psycopg.Cursor, now: int, shipped: int) -> None:
-        """Delete addresses that left their pool.
+        """Delete addresses that were removed from their pool.
 
-        Waits until the module knows the new extent of the pool, and until the database has all earlier claims.
-
-        Until both are true, the module may assign such an address to the device that had the address last.
+        Waits until the module knows the pool's new ranges, and until the database has all earlier claims. Until then,
+        the module may assign a removed address to the device that had the address last.
         """
         if self._left_until is None:
             return
@@ -291,7 +294,9 @@ class PoolMaintenance:
             self._left_until = self._heard_at = None
 
     def _compare(self, cursor: psycopg.Cursor, shipped: int, pool_ids: list[str]) -> None:
-        """Store claims that radiusd made without a record of the decision in the journal."""
+        """Add to the database each address that radiusd assigned to a device if the journal has no record of the
+        decision.
+        """
         until = shipped // _SECOND
         for pool_id in pool_ids:
             recent = [
@@ -307,8 +312,8 @@ class PoolMaintenance:
     def _update_named_files(self) -> None:
         """Record when the replica first named the claim file of each pool.
 
-        A file of an earlier process counts as not notified, because that process may have ended before it notified the
-        database.
+        For a file from an earlier process, assumes that the database was not notified: that process may have ended
+        before.
         """
         read_at = self._read_at()
         for pool_id in self._pools:
@@ -316,7 +321,7 @@ class PoolMaintenance:
                 self._named_at.setdefault(pool_id, self._clock())
 
     def _has_young_file(self, pool_id: str, settled: int) -> bool:
-        """Whether the database may lack claims of the pool's previous claim file.
+        """Whether the database may lack claims that only the pool's previous claim file contains.
 
         `settled` is the time up to which the database has all claims.
         """

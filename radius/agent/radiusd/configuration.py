@@ -88,8 +88,8 @@ class CellConfig:
     verifier: VerifierConfig
     # Maximum of simultaneous EAP conversations in one slot.
     max_sessions: int = MAX_SESSIONS
-    # Access-Requests per second of one slot; Accounting-Requests may be twice as many. radiusd drops more before a
-    # thread reads them. 0 for no limit.
+    # Access-Requests per second of one slot; Accounting-Requests may be twice as many. radiusd drops packets above the
+    # limit before a thread reads them. 0 for no limit.
     max_packets_per_second: int = 0
 
 

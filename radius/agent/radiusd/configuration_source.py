@@ -56,7 +56,7 @@ class ConfigurationSource:
         self._engine = engine
         self._cell_id = cell_id
         self._sealer = sealer
-        # Owners of secrets that radiusd's configuration cannot contain, as of the last read.
+        # Slots and NASes whose secrets radiusd's configuration cannot contain, as of the last read.
         self.unusable_secrets: Sequence[str] = ()
 
     def slots(self, *, count: int) -> list[SlotRow]:
@@ -86,7 +86,7 @@ class ConfigurationSource:
                 )
                 for row in rows
                 if row.number < count
-                # A reserved tenant is configured as if it had arrived.
+                # Configure a slot that is reserved for a moving tenant as if the tenant had arrived.
                 for whose in [row.tenant_id or row.reserved_for]
                 for tenant in [tenants.get(whose) if whose else None]
             ]
@@ -142,7 +142,7 @@ class ConfigurationSource:
                 )
             ).one()
             if certificate.certificate_der is None or certificate.key_sealed is None:
-                raise LookupError(f"server certificate {serial} has no key; issue another one")
+                raise LookupError(f"server certificate {serial} has no key; issue another certificate")
             key = self._sealer.open(certificate.key_sealed, f"certificate:{certificate.id}")
             chain = [certificate.certificate_der, *self._chain(session, tenant_id, certificate.authority_id)]
             pem = b"".join(x509.load_der_x509_certificate(der).public_bytes(Encoding.PEM) for der in chain)
@@ -207,8 +207,8 @@ class ConfigurationSource:
     def _open(self, sealed: bytes, context: str, whose: str, unusable: list[str]) -> str:
         """Decrypt a RADIUS secret.
 
-        If the configuration cannot contain the secret, adds the owner of the secret to `unusable`, and returns a
-        substitute. Nobody knows the substitute, and each call returns the same substitute.
+        If the configuration cannot contain the secret, adds the slot or NAS (`whose`) to `unusable`, and returns a
+        substitute that nobody knows. The substitute is the same at each call.
         """
         secret = self._sealer.open(sealed, context).decode("ascii", "replace")
         if RADIUS_SECRET.fullmatch(secret):

@@ -18,16 +18,16 @@ from radius.agent.alarms import Alarms
 
 log = logging.getLogger(__name__)
 
-# Seconds that an alarm stays active after the last such packet.
+# Seconds that an alarm stays active after the last packet that caused it.
 ALARM_SECONDS = 600.0
 # Seconds between two log lines about the same address.
 LOG_SECONDS = 60.0
-# Limits of addresses: named in a sentence, and stored for a slot.
+# Limits of addresses: in the text of an alarm, and stored for each slot.
 _MAX_NAMED, _MAX_KEPT = 3, 100
 # Limit of addresses of all slots, while the database does not respond.
 _MAX_WAITING = 1_000
-# Self-tests also use wrong secrets, and radiusd may log these packets late. A real NAS repeats its packets, so ignoring
-# the time of a test hides nothing.
+# Self-tests also use wrong secrets, and radiusd may log these packets late. Packets during a self-test are ignored. A
+# real NAS repeats its packets, so its alarm is raised after the self-test.
 _AFTER_SELF_TESTS = timedelta(minutes=1)
 
 

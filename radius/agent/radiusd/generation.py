@@ -223,8 +223,9 @@ class Generations:
         return generation
 
     def create_shadow(self, slots: Sequence[SlotRow], serials: Mapping[int, str]) -> Generation:
-        """Render the configuration of the generation again for a test on free loopback ports. The journal of this
-        test is not shipped."""
+        """Render the configuration for a test radiusd on free loopback ports. The journal of this radiusd is not
+        shipped.
+        """
         settings = replace(self._settings, listen_address="127.0.0.1")
         status_port, *ports = free_ports("127.0.0.1", 1 + 2 * len(slots))
         moved = [slot.with_ports(ports[2 * place], ports[2 * place + 1]) for place, slot in enumerate(slots)]
@@ -274,7 +275,8 @@ class Generations:
                 path.symlink_to(self._paths.placeholder)
 
     def hides_certificate(self, generation: Generation, serials: Mapping[int, str]) -> bool:
-        """Whether a radiusd with this generation cannot present one of these certificates (by slot) to some devices.
+        """Whether some devices cannot get one of the certificates in `serials` (by slot) from a radiusd with this
+        generation.
 
         For each kind of key, OpenSSL has one certificate: the loaded certificate, or the certificate that the module
         set for the session. OpenSSL presents the certificate whose signature algorithm the device prefers. So a device
@@ -350,9 +352,9 @@ def _configured_secrets(slot: SlotRow, looked_up: bool) -> list[object]:
 
 
 def verifier_secret(paths: CellPaths) -> str:
-    """Secret between radiusd and the verifier.
+    """Secret that radiusd and the verifier share.
 
-    The secret of a cell never changes, because radiusd keeps running when a new agent starts.
+    The secret never changes, because radiusd keeps running when a new agent starts.
     """
     return hmac.digest(paths.key.read_bytes().strip(), b"admit verifier 1", "sha256").hex()
 

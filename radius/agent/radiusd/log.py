@@ -59,10 +59,7 @@ class LogFollower:
         return set(taken)
 
     def poll(self) -> list[str]:
-        """Count the new lines.
-
-        Returns the module's lines, without radiusd's prefix, for the agent's log.
-        """
+        """Count the new lines. Returns the module's lines, without radiusd's prefix, for the agent's log."""
         ours: list[str] = []
         try:
             size = self._path.stat().st_size

@@ -12,8 +12,8 @@ from nac.kit.settings import Settings
 # Bytes of an EAP-TLS conversation whose device stopped responding after the server certificate. Measured by
 # tests/radius/test_half_open.py. radiusd keeps such a conversation for 30 s (radius/raddb/templates/eap).
 HALF_OPEN_BYTES = 330_000
-# Bounds for one tenant. With more conversations, memory could run out. With fewer, the tenant's devices would wait in a
-# busy hour.
+# Bounds for the number of one tenant's conversations. Above the maximum, memory could run out. Below the minimum, the
+# tenant's devices would wait in a busy hour.
 MAX_SESSIONS = 1024
 MIN_SESSIONS = 256
 # Share of the limit at which the alarm is raised. At the limit, radiusd restarts.
@@ -63,7 +63,7 @@ def proportional_bytes(pid: int) -> int:
 
 @contextmanager
 def _as_real_group() -> Iterator[None]:
-    """Set this thread's group to the agent's real group, during the block.
+    """Set this thread's group to the agent's real group while the `with` block runs.
 
     The kernel shows a process's memory only to processes of the same user and group. radiusd runs with the agent's real
     group (`radius.agent.radiusd.process.child_group_id`; ptrace(2), setfsgid(2)).

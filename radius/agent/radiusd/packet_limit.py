@@ -13,7 +13,7 @@ MIN_DROPPED, MINUTE_SECONDS = 10_000, 60.0
 _CODE = "packets-over-limit"
 _DETAIL = (
     "radiusd dropped {count} packets within a minute, because a tenant sends more than {limit} packets a second. "
-    "NASes resend the dropped packets again. Find the tenant with most decisions or accounting records, then the NAS "
+    "NASes resend the dropped packets. Find the tenant with most decisions or accounting records, then the NAS "
     "or device that floods. If the load is real, raise ADMIT_CELL_TENANT_PACKETS_PER_SECOND or move the tenant to "
     "its own cell."
 )

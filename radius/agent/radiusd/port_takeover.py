@@ -40,7 +40,8 @@ class PortsNotShared(Exception):
 def take_over_ports(
     paths: CellPaths, old: RunningRadiusd, of_old: Generation, new: Generation, answers: ServingCheck
 ) -> RunningRadiusd:
-    """Start a radiusd on the configuration `new` with the ports of `old`. `old` keeps running without new packets.
+    """Start a radiusd with the configuration `new`, which takes over the ports of `old`. `old` keeps running, but
+    receives no new packets.
 
     Raises PortsNotShared or RadiusdError. In that case, `old` continues to serve.
     """

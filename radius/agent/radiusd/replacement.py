@@ -116,7 +116,7 @@ class Radiusd:
             self._not_before = time.monotonic() + self._backoff_seconds
             try:
                 self.start(self.generation)
-            except Exception:  # house-rule: the keeper must outlive every way in which radiusd fails to start
+            except Exception:  # house-rule: `tick` retries after any failure to start radiusd
                 self.failed_starts += 1
                 log.exception("radiusd did not start; next try in %.1f s", self._backoff_seconds)
             else:
@@ -160,7 +160,7 @@ class Radiusd:
             old = self.generation
             try:
                 self._replace_running(new)
-            except Exception as exc:  # house-rule: after any failure of the new one the old one must serve again
+            except Exception as exc:  # house-rule: after any failure, the old radiusd must serve again
                 log.exception("the new configuration fails; rolling back")
                 self._generations.discard(new)
                 if self.running is None:
@@ -170,10 +170,7 @@ class Radiusd:
         return ""
 
     def _replace_running(self, new: Generation) -> None:
-        """Replace the running radiusd, if any.
-
-        After a failure, the old radiusd still runs, or no radiusd runs.
-        """
+        """Replace the running radiusd, if any. After a failure, the old radiusd still runs, or no radiusd runs."""
         self._stop_leaving()
         old, of_old = self.running, self.generation
         if old is not None and of_old is not None and process.is_alive(old):
@@ -226,7 +223,7 @@ class Radiusd:
             if self._stopped:
                 return "the agent is stopping"
             if old is None or self.generation is None or self.running is not old:
-                return "it has ended meanwhile"
+                return "radiusd has ended meanwhile"
             self.renewals += 1
             try:
                 self._replace_running(self.generation)
@@ -240,7 +237,7 @@ class Radiusd:
             return
         try:
             self.start(old)
-        except Exception:  # house-rule: the cause may stop the old one too; `tick` retries
+        except Exception:  # house-rule: the old configuration may fail, too; `tick` retries
             self.running = None
             log.exception("the old configuration does not start either")
 

@@ -2,11 +2,10 @@
 
 A running radiusd reads new files without a restart, so a new tenant needs no restart.
 
-Decides when radiusd restarts to load the server certificates of new tenants.
-
-If radiusd has not loaded a certificate, radiusd reads the file at each handshake. Reading the file costs 1.1 ms, a
-third more than a loaded certificate (`bench quick`, "new tenants"). A restart delays all tenants by 0.2 s. So radiusd
-restarts only for several new tenants, in a quiet moment.
+`CertificateReload` decides when radiusd restarts to load the server certificates of new tenants. If radiusd has not
+loaded a certificate, radiusd reads the file at each handshake. Reading the file costs 1.1 ms, a third more than a
+loaded certificate (`bench quick`, "new tenants"). A restart delays all tenants by 0.2 s. So radiusd restarts only for
+several new tenants, in a quiet moment.
 """
 
 import os
@@ -86,7 +85,7 @@ class TlsMaterialStore:
 
         `serials` contains the serial number of the current certificate, by slot (port pair).
 
-        The second call that finds a key unused removes the key. At the first call, radiusd may not know the new
+        Removes a key at the second call that finds the key unused. At the first call, radiusd may not know the new
         certificate yet.
         """
         old = {

@@ -74,7 +74,8 @@ class VerifierProcess:
         """
         while not stop.is_set():
             sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            # Share the port with a verifier that a killed agent left: it answers until the new verifier does.
+            # Share the port with a verifier that a killed agent left: that verifier responds until the new verifier
+            # responds.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             try:
                 sock.bind((LOOPBACK, self._port))

@@ -143,7 +143,8 @@ class ReplicaLoader:
         self._alarms = alarms
         self._claims_of = claims_of
         self._resealed: dict[tuple[bytes, str], bytes] = {}
-        # Codes of alarms by tenant, then by noun and key of the row. Used to clear the alarms of a row or of a tenant.
+        # Codes of alarms by tenant, then by kind (noun) and key of the row. Used to clear the alarms of a row or of a
+        # tenant.
         self._alarmed: dict[int, dict[tuple[str, str], str]] = {}
         self._nouns: dict[str, _NounLoader] = {
             "site": _NounLoader(_SITES, " AND id = ANY (%(keys)s::uuid[])", self._put_site, self._delete_site),
@@ -350,7 +351,7 @@ class ReplicaLoader:
         try:
             record = compiling.nas_record(nas, secrets, secrets_row.rotation, self._reseal_cached)
         except SecretsError as exc:
-            # Without the text of its MAB password, the NAS admits no MAC address.
+            # If the MAB password cannot be decrypted, Admit admits no MAC address at this NAS.
             nas = nas._replace(mab_password_sealed=None)
             record = compiling.nas_record(nas, secrets, secrets_row.rotation, self._reseal_cached)
             why = f"NAS {nas.name} admits no MAC address: its MAB password cannot be opened: {exc}"

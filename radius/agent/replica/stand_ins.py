@@ -74,7 +74,8 @@ def _delete_lease(batch: WriteBatch, tenant: int, row: Row) -> None:
     batch.delete_pool_lease(tenant, row[0], row[1])
 
 
-# For each noun: the row's key in the change feed, the function that writes the replacement, and its effect in words.
+# For each kind of object: a function that returns the row's key in the change feed, a function that writes the
+# replacement, and the effect of the replacement.
 STAND_INS: Mapping[str, tuple[Callable[[Row], str], StandIn, str]] = {
     "site": (lambda row: row[0], _keep_site, "The previous settings of the site stay in force"),
     "policy": (lambda row: row[0], _keep_policy, "The previous version of the policy stays in force"),

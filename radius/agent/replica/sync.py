@@ -36,18 +36,20 @@ from radius.agent.sessions.counts import SessionCounts
 
 # Interval of polls, in case a notification is lost.
 POLL_SECONDS = 1.0
-# Interval to store a newer position although nothing of this cell changed. Short after a notification, because a client
-# may wait for its change. Otherwise longer: it only limits how many changes PostgreSQL must read.
+# Interval to store a newer position although nothing of this cell changed. The interval is short after a notification,
+# because a client may wait for its change. Otherwise, the stored position only limits how many changes PostgreSQL must
+# read.
 ADVANCE_NOTIFIED_SECONDS = 0.5
 ADVANCE_SECONDS = 5.0
-# Interval to look for server certificates that become current by time, because no change is announced then.
+# Interval to check whether another server certificate has become current. The database announces no change when only
+# time passes.
 SERVER_CERTIFICATE_SECONDS = 10.0
 # Limit of changes. Above it, a full load is faster.
 MAX_CHANGES = 200_000
 _MAX_BACKOFF_SECONDS = 5.0
 
-# Callback with the occupied slots. The callback runs in the transaction that read the slots, before the commit of a
-# change that may concern slots.
+# Function that is called with the occupied slots, in the transaction that read the slots. The call comes before the
+# commit of a replica change that may concern slots.
 BeforeCommit = Callable[[Session, Mapping[int, SlotRecord]], None]
 # (tenant id, noun) -> keys of changed rows
 Changes = dict[tuple[str | None, str], set[str]]
@@ -95,8 +97,8 @@ class ReplicaSync:
         `dictionary` is used to check the replies of policies. `claims_of` returns the name of a pool's claim file.
         """
         self.counters: Counter[str] = Counter()
-        # Called after changes of slots, or of NASes with their own secret or exemption. radiusd's configuration
-        # contains these.
+        # Called after a change that affects radiusd's configuration: of a slot, or of a NAS with its own secret or
+        # exemption.
         self.on_configuration: Callable[[], None] = _no_callback
         # Set if the replica is damaged. The thread then rebuilds it.
         self.rebuild_wanted = threading.Event()

@@ -7,9 +7,9 @@ session id and MAC address belong to one session if their starts differ by at mo
 the longest session time counts as the latest record, and determines the end of the session. The largest value of each
 counter is used, because counters only grow (RFC 2866 5.3). So neither the order of arrival nor repetition matters.
 
-A record that began after a Stop and has larger values than the Stop belongs to another session with the same id.
-`SessionUpdates` applies these rules to a batch of records. SESSION_UPDATES_MERGE (merge.py) applies the same rules to
-the stored sessions.
+A record that shows a start after a Stop, and has larger values than the Stop, belongs to another session with the same
+id. `SessionUpdates` applies these rules to a batch of records. SESSION_UPDATES_MERGE (merge.py) applies the same rules
+to the stored sessions.
 """
 
 from bisect import bisect_left, bisect_right
@@ -25,10 +25,10 @@ _SECOND = 1_000_000
 # A NAS that repeats a record without Acct-Delay-Time shifts the computed start by the length of the outage.
 SAME_START_SECONDS = 300
 _SAME_START = SAME_START_SECONDS * _SECOND
-# Tolerated difference between the clocks behind the times of two records.
+# Tolerated difference between the clocks from which the times of two records come.
 CLOCK_TOLERANCE_SECONDS = 30
 _CLOCK_TOLERANCE = CLOCK_TOLERANCE_SECONDS * _SECOND
-# Flags that need several records of a session; docs/reference/accounting.md explains them.
+# Flags of faults that only several records of a session show (docs/reference/accounting.md).
 COUNTERS_BACKWARDS = "counters-backwards"
 STOPPED_TWICE = "stopped-twice"
 _NO_FAULTS: frozenset[str] = frozenset()
@@ -68,7 +68,7 @@ class SessionUpdate:
             self.faults |= frozenset(usage.faults)
         if usage.status_type == "Start":
             self.has_start = True
-            # A Start whose time is later than the latest record arrived late, so its time is not used.
+            # Ignore the time of a Start if it is later than the time of the latest record.
             if started_at <= self.latest.event_at:
                 self.started_at = started_at
         elif usage.event_at < self.started_at:
@@ -88,7 +88,7 @@ class SessionUpdate:
             self.faults |= {COUNTERS_BACKWARDS}
 
     def _is_later(self, progress: int, stopped: bool) -> bool:
-        """Whether the collected values are later than a record with this session time in seconds."""
+        """Whether the collected values are newer than a record. `progress` is the record's session time in seconds."""
         return self.progress > progress or (self.progress == progress and self.stopped and not stopped)
 
     def is_of(self, usage: ParsedAccounting, started_at: int, *, known: bool) -> bool:

@@ -1,8 +1,10 @@
-"""Counts of live sessions by device and name, in the replicas of tenants whose policies use such counts.
+"""Counts of live sessions for each device and for each user name.
+
+The replica contains these counts for tenants whose policies use them.
 
 The shipper announces each start and end in the change feed, in the transaction that stores the session. A recount every
 `RECOUNT_SECONDS` covers all other cases. Examples are a session that begins with an Interim-Update, a restarted NAS,
-and changes while a policy starts to use counts.
+and sessions that change while a policy begins to use counts.
 """
 
 import time
@@ -16,7 +18,8 @@ from radius.agent.sessions.ends import SessionIdentity
 
 SESSION_NOUN = "session"
 RECOUNT_SECONDS = 60.0
-# Delay before the first recount of a tenant: earlier batches did not announce changes of its sessions.
+# Delay until the next recount after a tenant's policies begin to use counts: running batches do not announce changes of
+# this tenant's sessions.
 SETTLE_SECONDS = 2.0
 
 _COUNTING_TENANTS = """
@@ -40,7 +43,7 @@ def address_key(mac: str) -> str:
 
 
 def name_key(identity: str) -> str:
-    """Key of a name: in lower case, exactly as PostgreSQL's lower() converts RADIUS names."""
+    """Key of a user name: in lower case, exactly as PostgreSQL's lower() converts names in RADIUS requests."""
     return f"u{identity.lower()}"
 
 
@@ -56,7 +59,7 @@ def count_keys(sessions: Iterable[SessionIdentity], tenants: frozenset[str]) -> 
 
 
 class SessionCounts:
-    """Keeps the counts current. Only the thread of ReplicaSync may use this object.
+    """Updates the counts of live sessions. Only the thread of ReplicaSync may use this object.
 
     The exception is `counted`, which any thread may read.
     """

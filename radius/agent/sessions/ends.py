@@ -24,7 +24,7 @@ SELECT tenant_id::text, mac::text, identity FROM ended
 
 
 def end_statement(chosen: str, *, before: str = "") -> str:
-    """Build a statement that ends sessions and returns tenant, MAC address and name of each ended session.
+    """Build a statement that ends sessions and returns tenant, MAC address and user name of each.
 
     `chosen` is a query for the sessions to end. The columns of `chosen` are place (ctid), ended_at, cause, flag (an
     array), settled_seconds, settled_input and settled_output. `before` are WITH queries that `chosen` uses, each

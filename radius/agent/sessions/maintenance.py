@@ -20,14 +20,14 @@ PASS_SECONDS = 300
 SLICE_SECONDS = 1
 SLICE_ROWS = 20_000
 MAX_MOVED = 1_000
-# Minimum silence in seconds before a session ends. A tenant sets how many reports may be missing. But a NAS that
-# reports each minute may be busy.
+# Minimum silence in seconds before a session ends. A tenant sets how many reports may be missing. For a NAS that
+# reports each minute, this time would be too short.
 MIN_SILENCE_SECONDS = 900
 # A record can be up to a day late (accounting_parser.MAX_DELAY_SECONDS), so older ends are final.
 SETTLED_SECONDS = 2 * 86_400
 # Longer than the time between two passes, and far shorter than the minimum silence.
 OUTAGE_SECONDS = PASS_SECONDS + 60
-# A session that only counts as ended may still continue, so it stays longer.
+# A session without a Stop may still continue, so it stays in the table longer.
 STALE_SECONDS = 60 * 86_400
 
 _SLICE_END = """
@@ -128,7 +128,7 @@ class SessionMaintenance:
     def run(
         self, cursor: psycopg.Cursor, tenants: frozenset[str], now: int
     ) -> tuple["SessionMaintenance", list[SessionIdentity]]:
-        """Process one slice of the sessions. Returns the new state and the ended sessions."""
+        """Process the next slice (a limited number) of the sessions. Returns the new state and the ended sessions."""
         ended, more = nas_restarts.end_sessions(cursor, sorted(tenants)) if self.ending else ([], False)
         kept = replace(self, ending=more)
         if more or not kept.is_due(now):
@@ -161,7 +161,7 @@ class SessionMaintenance:
     ) -> tuple[ScanPosition, list[SessionIdentity]]:
         """End the silent sessions of a slice. Returns the slice's end and the ended sessions.
 
-        Reads one tenant of the shared table at a time.
+        Reads the sessions of one tenant at a time.
         """
         left = SLICE_ROWS
         ended: list[SessionIdentity] = []

@@ -243,7 +243,7 @@ WHERE is_live_again AND session_id <> ''
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    # Sessions that began, became live again, or have another Class.
+    # Sessions that began, became live again, or got another Class.
     begun: list[StartedSession]
     # Sessions that ended because another session with their key began later.
     superseded: list[SessionIdentity]

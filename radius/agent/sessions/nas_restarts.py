@@ -89,7 +89,7 @@ DELETE FROM nas_restarts WHERE tenant_id = ANY (%s::uuid[]) AND ended_session IS
 
 
 def record_restarts(cursor: psycopg.Cursor, batch: SessionBatch) -> bool:
-    """Store the restarts of a batch, which separate sessions after a restart from sessions before it.
+    """Store the NAS restarts of a batch. A restart separates the sessions before it from the sessions after it.
 
     Returns whether the batch contains restarts.
     """
@@ -102,7 +102,7 @@ def record_restarts(cursor: psycopg.Cursor, batch: SessionBatch) -> bool:
 def end_sessions(cursor: psycopg.Cursor, tenants: Sequence[str]) -> tuple[list[SessionIdentity], bool]:
     """End a bounded number of sessions from before the restarts.
 
-    Returns tenant, MAC address and name of each ended session, and whether further sessions may follow.
+    Returns tenant, MAC address and user name of each ended session, and whether further sessions may follow.
     """
     parameters = {"tenants": tenants, "nases": MAX_NASES, "sessions": MAX_SESSIONS}
     ended = cursor.execute(RESTARTS_END.encode(), parameters).fetchall()

@@ -52,7 +52,7 @@ class SeenCertificate(NamedTuple):
 class ExternalCertificates:
     """External certificates of one journal batch.
 
-    Each certificate is written once, in the order of keys: several cells write rows of external certificates.
+    Writes each certificate once. Writes in the order of keys, because several cells write this table.
     """
 
     def __init__(self) -> None:

@@ -6,10 +6,6 @@ Shippers pass records to this module after the commit, and continue without wait
 the events. If the queue between the shipper and this thread is full, the tenant with the most data loses its oldest
 events. If Redis hangs, fails or loses data, Admit leaves events out and counts the missing events. Clients detect gaps
 by the numbers in the entries.
-
-Queue of limited size for the live events of all tenants.
-
-If the queue is full, the tenant with the most data loses its oldest events.
 """
 
 import logging
@@ -120,14 +116,14 @@ EVENTS_PER_SECOND, BURST_EVENTS = 2_000, 500
 MAX_EVENTS_PER_PASS = 200
 # Estimated bytes of a row of coa_requests.
 _REQUEST_BYTES = 1_000
-# Interval to read which tenants are watched, and to announce this cell to the watchers.
+# Interval at which the cell reads which tenants a client watches, and announces itself to these clients.
 LISTENER_POLL_SECONDS = 1.0
 # If Redis does not respond for this time, no tenant counts as watched.
 LAPSE_SECONDS = 10.0
 RETRY_SECONDS = TIMEOUT_SECONDS = 1.0
 # Limit of entries in Redis for all watched tenants of a cell, of MAX_ENTRY_BYTES each (100 MB). With more than fifty
-# watched tenants, each tenant has fewer entries, but at least MIN_KEPT_ENTRIES. A cell has so few slots that these
-# minimums fit.
+# watched tenants, each tenant has fewer entries, but at least MIN_KEPT_ENTRIES. A cell has so few tenants that these
+# minimums do not exceed the limit.
 MAX_KEPT_ENTRIES = 50 * MAX_ENTRIES
 MIN_KEPT_ENTRIES = 8
 _RESERVE_NUMBERS = "SELECT array_agg(nextval(%s::regclass)) FROM generate_series(1, %s)"
@@ -186,7 +182,7 @@ class LiveBatch:
 
 
 class _QueuedItem(NamedTuple):
-    # Number of the event in its tenant's sequence, in the order of shipping.
+    # Number of the event in the sequence of its tenant's events.
     number: int
     told: LiveItem
 
@@ -208,8 +204,8 @@ class LiveFeed:
         self._name = cell
         self._filled = threading.Condition()
         self._waiting: FairQueue[_QueuedItem] = FairQueue(most=MAX_WAITING, most_bytes=MAX_WAITING_BYTES)
-        # Names under which this cell writes, by tenant. Each time watching begins, the name is new: numbers assigned
-        # before are not continuous.
+        # Name of this cell as writer of a tenant's stream, by tenant. The name changes when a client begins to watch,
+        # because the numbers of earlier events have gaps.
         self._writers: dict[str, str] = {}
         # Number of each tenant's next event.
         self._next: Counter[str] = Counter()

@@ -26,8 +26,8 @@ from radius.agent.shipping.live_feed import LiveFeed, LiveItem
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
-# Age of notes that are read. A note has the start time of its transaction, so notes of longer transactions are left
-# out.
+# Maximum age of notes that the agent reads. A note has the start time of its transaction, so the agent misses notes of
+# longer transactions.
 WINDOW = timedelta(minutes=1)
 # Limit of notes in one poll, shared by the tenants.
 MAX_NOTES = 1_000
@@ -41,7 +41,8 @@ class _NoteEventFactory(Protocol):
     def __call__(self, note: EventNote, *, tenant: EventTenant) -> Event: ...
 
 
-# Without starts and ends of sessions: there are thousands, and watchers get the accounting records.
+# Kinds of notes to send. Notes about sessions are left out: there are thousands, and watchers get the accounting
+# records.
 _EVENT_FACTORIES: dict[str, _NoteEventFactory] = {
     "alarm": alarms.from_note,
     "endpoint": endpoints.from_note,
@@ -54,7 +55,7 @@ class LiveNotes:
         self._engine = engine
         self._cell_id = cell_id
         self._feed = feed
-        # Tenants that were watched at the last poll, and ids of the notes that it read.
+        # Tenants that were watched at the last poll, and ids of the notes that this poll read.
         self._known: frozenset[str] = frozenset()
         self._seen: frozenset[int] = frozenset()
         self._in_trouble = False

@@ -28,11 +28,11 @@ MAX_RECORDS = 5_000
 MAX_BYTES = 4 << 20
 # Time to collect records before a batch. A transaction costs as much as several hundred rows.
 GATHER_SECONDS = 0.15
-# Shorter time to collect records, while a live watcher or a feed waits.
+# Shorter time to collect records while a client watches events or a feed waits.
 GATHER_WATCHED_SECONDS = 0.075
 FULL_BATCH_RECORDS = 2_000
 _MAX_BACKOFF_SECONDS = 5.0
-# A replaced radiusd has ended long before this time.
+# Seconds that an old segment may stay open before the alarm. A replaced radiusd ends much earlier.
 _MAX_HELD_SECONDS = 30
 # SQLSTATE classes of rejected data: data exception, integrity violation, program limit exceeded. Any other error
 # (server, disk space, permissions) may disappear, so the shipper retries.
@@ -62,13 +62,15 @@ def shipping_engine(url: str, stream: Stream) -> Engine:
     @event.listens_for(engine, "connect")
     def make_tables(connection: psycopg.Connection, _: object) -> None:
         connection.autocommit = True
-        # A batch changes a few thousand of millions of rows. The temporary tables have no statistics, so the planner
-        # would read whole tables and start JIT compilation. Therefore table scans and JIT compilation are off.
+        # A batch changes a few thousand rows of a table with millions of rows. The temporary tables have no statistics,
+        # so the planner would read whole tables and start JIT compilation. Therefore table scans and JIT compilation
+        # are off.
         for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"):
             connection.execute("SELECT set_config(%s, 'off', false)", (setting,))
         # Sort a batch in memory.
         connection.execute("SELECT set_config('work_mem', '32MB', false)")
-        # Segments are deleted after the commit, so it must be on disk regardless of the cluster's default.
+        # The agent deletes journal segments after the commit, so the commit must be on disk, whatever the cluster's
+        # default.
         connection.execute("SELECT set_config('synchronous_commit', 'on', false)")
         for table in stream.tables:
             connection.execute(table)
@@ -130,7 +132,8 @@ class Shipper:
         # All records until this time (epoch microseconds) are in the database; 0 if unknown.
         self.shipped_until = 0
         self._position: SegmentPosition | None = None
-        # Since when newer segments wait because a process has an older one open (epoch microseconds); 0 if none waits.
+        # Time since when newer segments wait because a process has an older segment open (epoch microseconds); 0 if no
+        # segment waits.
         self._held_since = 0
         self._limit = MAX_RECORDS
 

@@ -318,10 +318,7 @@ SecretSightingKey = tuple[str, str, str]
 
 
 class SecretSightings:
-    """Secrets that NASes used during a rotation.
-
-    The agent writes one row for each NAS, at most once per batch.
-    """
+    """Secrets that NASes used during a rotation. The agent writes one row for each NAS, at most once per batch."""
 
     def __init__(self) -> None:
         # Time of the last request in epoch microseconds; tenant id, NAS id and source address.

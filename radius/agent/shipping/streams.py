@@ -1,6 +1,7 @@
 """The two streams of the journal, and how each stream converts a batch of records into rows.
 
-Hits of each rule by policy version and UTC day. Hits are summed up for each batch, to write fewer rows.
+`HitCounts` counts the hits of each rule by policy version and UTC day. A batch writes only the sums, to write fewer
+rows.
 """
 
 from collections.abc import Callable, Iterable
@@ -99,10 +100,7 @@ class StreamBatch(Protocol):
     effect only after the commit."""
 
     def take(self, payload: memoryview) -> int:
-        """Add a record and return its time.
-
-        If the record cannot be stored, raises an error and adds nothing.
-        """
+        """Add a record and return its time. If the record cannot be stored, raises an error and adds nothing."""
 
     def finish(self, now: int) -> None:
         """End the batch. `now` is the time up to which the agent has read the journal (epoch microseconds)."""
@@ -137,8 +135,6 @@ class Stream(Protocol):
 
 
 class _LiveStream:
-    """A stream whose records become live events."""
-
     live: LiveFeed | None
 
     @property
