@@ -125,7 +125,7 @@ def generalized_time(moment: datetime) -> bytes:
 
 
 def time(moment: datetime) -> bytes:
-    """Time in the form of RFC 5280 4.1.2.5, which is UTCTime until 2049 and GeneralizedTime from 2050."""
+    """UTCTime until the year 2049, and GeneralizedTime from 2050 (RFC 5280 4.1.2.5)."""
     if moment.year in _YEARS_OF_TWO_DIGITS:
         return encode(UTC_TIME, f"{moment.astimezone(UTC):%y%m%d%H%M%SZ}".encode())
     return generalized_time(moment)

@@ -91,7 +91,7 @@ def _require_readable(certificate: x509.Certificate, number: int) -> None:
 
 
 def is_root(certificate: x509.Certificate) -> bool:
-    """Whether the certificate is self-signed, even with a weak signature, because nothing relies on a root's signature."""
+    """Whether the certificate is self-signed. Accepts weak signatures, because nothing relies on a root's signature."""
     if subject_line(certificate) != issuer_line(certificate):
         return False
     return is_signed_with(certificate, _public_key(certificate)) or (
@@ -123,7 +123,7 @@ def has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bo
 
 
 def compute_key_identifier(certificate: x509.Certificate) -> bytes:
-    """Compute the key identifier from the public key (RFC 5280 4.2.1.2, first method), even if the certificate has one."""
+    """Compute the key identifier from the public key (RFC 5280 4.2.1.2, method 1). Ignores the certificate's own."""
     return x509.SubjectKeyIdentifier.from_public_key(certificate.public_key()).digest
 
 
