@@ -182,7 +182,9 @@ def sign_certificate(
     repository.lock_tenant_shared(session, reservation.tenant_id)
     intent = repository.lock_intent(session, reservation.tenant_id, reservation.serial)
     if intent is None:
-        raise CertificateNotFound(f"Serial number {reservation.serial.hex()} is not reserved.", place="serial")
+        raise CertificateNotFound(
+            f"Admit has no record of the unfinished certificate {reservation.serial.hex()}.", place="serial"
+        )
     row = intent.row
     if row.status == "abandoned":
         raise CertificateStatusConflict(

@@ -201,7 +201,7 @@ def _issue_successor_server(
 
 
 def is_rollover_due(session: Session, *, tenant_id: TenantId, now: datetime) -> bool:
-    """Whether the issuing authority expires before the end of a client certificate that it would issue now.
+    """Whether a new client certificate with the longest validity of all profiles would outlive the issuing authority.
 
     False if a new issuing authority could not be valid longer than the current authority, because the root expires
     soon.

@@ -58,7 +58,7 @@ def sync_addresses(session: Session, pool: Pool, extent: PoolExtent) -> None:
         )
     if reserved := repository.list_reserved_outside(session, pool, extent.bounds()):
         raise Conflict(
-            f"Reserved for a device: {', '.join(reserved)}.",
+            f"You cannot remove addresses that are reserved for devices: {', '.join(reserved)}.",
             place="ranges",
             remedy=Advice("Cancel the reservation first", NextStep("updatePool", {"reserved": ""})),
         )

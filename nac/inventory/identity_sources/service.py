@@ -136,7 +136,7 @@ def _require_secret_again(source: IdentitySource, settings: Mapping[str, Any], s
     changed = sorted(name for name in SECRET_BOUND_SETTINGS if settings.get(name) != source.settings.get(name))
     if changed and source.secret_sealed is not None and secret is None:
         raise InvalidIdentitySource(
-            f"{', '.join(changed)}: the stored secret is for the current destination only.",
+            f"You changed {', '.join(changed)}, but the stored secret is only for the previous server.",
             place="secret",
             remedy="Enter the secret again.",
         )

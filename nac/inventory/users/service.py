@@ -242,7 +242,7 @@ def require_user_name(text: str) -> str:
     name = fold_name(require_radius_text(text, place="name"))
     if normalise_mac(name):
         raise InvalidInput(
-            f"{text!r} is a MAC address, which MAC authentication would match.",
+            f"{text!r} is a MAC address. Admit could not distinguish a login with this name from MAB.",
             place="name",
             remedy="Use another name, or create an endpoint.",
         )
