@@ -26,7 +26,7 @@ from nac.kit.ids import TenantId
 from nac.kit.mac import is_random_mac
 from nac.models import Endpoint, EndpointEvidence, EndpointGroup, EndpointGroupMember, EndpointSighting, EndpointWork
 
-# Length of a tenant's queue above which agents do not queue the addresses of sightings
+# Length of a tenant's queue above which agents store no sightings of new addresses and no evidence
 # (radius/agent/shipping/sightings.py). Admit always queues the addresses of endpoints that people change.
 MAX_WAITING = 100_000
 _TENANTS_SQL = text("SELECT tenants_with_endpoint_work()")
