@@ -1,4 +1,4 @@
-"""Creates and reads certificates, as DER, PEM or PKCS#12 bytes.
+"""Creates and reads certificates in the formats DER, PEM and PKCS#12.
 
 This package does not depend on tenants, database tables or HTTP.
 """

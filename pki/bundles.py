@@ -1,4 +1,4 @@
-"""Certificate files for people and devices, in PEM or in PKCS#12 (RFC 7292) with the chain."""
+"""Certificate files for people and devices: PEM, or PKCS#12 (RFC 7292) with the chain."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,9 +11,9 @@ from pki.errors import BundleNotAllowed
 from pki.keys import PrivateKey, is_same_public_key
 
 _MIN_PASSWORD_LENGTH = 8
-# PBKDF2 rounds for the password. With 600,000, a phone imports the file in less than a second.
+# PBKDF2 rounds for the password. With 600,000 rounds, a phone imports the file in less than a second.
 _ROUNDS = 600_000
-# Rounds for old systems: their imports are slow, and some reject many more rounds.
+# PBKDF2 rounds for old systems, which import slowly. Some old systems reject many more rounds.
 _LEGACY_ROUNDS = 20_000
 
 
@@ -30,10 +30,10 @@ def build_pkcs12(
     password: str,
     legacy: bool = False,
 ) -> bytes:
-    """PKCS#12 file with a key, its certificate and the chain, encrypted with a password of at least 8 characters.
+    """Build a PKCS#12 file with a key, its certificate and the chain, encrypted with `password` (8 characters or more).
 
-    Encryption is AES-256 in PBES2 with HMAC-SHA-256. `legacy` selects 3DES with HMAC-SHA-1 for systems without support
-    for AES. Such systems are Windows before 10 1709 and Server 2019, and many releases of Android, iOS and macOS.
+    The encryption is AES-256 in PBES2 with HMAC-SHA-256. `legacy` selects 3DES with HMAC-SHA-1, for systems that cannot
+    import AES: Windows before 10 1709 and Server 2019, and many releases of Android, iOS and macOS.
     """
     if len(password) < _MIN_PASSWORD_LENGTH:
         raise BundleNotAllowed(

@@ -1,9 +1,7 @@
-"""The part of Cryptographic Message Syntax (RFC 5652) that enrolment needs, which is SignedData by one signer.
+"""The part of Cryptographic Message Syntax (RFC 5652) that enrolment needs: SignedData with exactly one signer.
 
-The signer signs the content together with attributes.
-
-`pki.cms_envelopes` has the envelopes. Reading a message proves nothing: call `verify_signature` before you trust the
-message.
+The signature covers the content and the signed attributes. `read_signed` does not verify the signature: call
+`verify_signature` before you trust a message. For encrypted messages, see `pki.cms_envelopes`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +22,7 @@ from pki.errors import AlgorithmRefused, CmsDamaged, DerDamaged, KeyNotAllowed, 
 from pki.keys import require_acceptable
 from pki.openssl_names import canonicalize_name
 
-# A request with its envelope takes 2 to 5 kB, plus the signer's chain.
+# An enrolment request in its envelope takes 2 to 5 kB, plus the certificate chain of the signer.
 MAX_MESSAGE_BYTES = 64 * 1024
 _MAX_CERTIFICATES = 10
 _MAX_ATTRIBUTES = 32
@@ -32,14 +30,14 @@ _MAX_ATTRIBUTES = 32
 _CONTENT_TYPE = "1.2.840.113549.1.9.3"
 _MESSAGE_DIGEST = "1.2.840.113549.1.9.4"
 _RSA = structures.RSA_ENCRYPTION.dotted_string
-# Accepted digests by object identifier. SHA-1 and MD5 are rejected.
+# Accepted digests by object identifier, without SHA-1 and MD5.
 _DIGESTS: Mapping[str, tuple[str, hashes.HashAlgorithm]] = {
     "2.16.840.1.101.3.4.2.1": ("sha256", hashes.SHA256()),
     "2.16.840.1.101.3.4.2.2": ("sha384", hashes.SHA384()),
     "2.16.840.1.101.3.4.2.3": ("sha512", hashes.SHA512()),
 }
-# Signature algorithms that include the digest (PKCS#1 v1.5, RFC 8017 A.2.4), with the digest. A signer may also name
-# only rsaEncryption.
+# Maps each signature algorithm that includes the digest (PKCS#1 v1.5, RFC 8017 A.2.4) to the digest. A signer may also
+# name the algorithm rsaEncryption, which includes no digest.
 _SIGNATURES: Mapping[str, str] = {
     "1.2.840.113549.1.1.11": "2.16.840.1.101.3.4.2.1",
     "1.2.840.113549.1.1.12": "2.16.840.1.101.3.4.2.2",
@@ -71,11 +69,11 @@ class SignedAttribute:
 
 @dataclass(frozen=True, slots=True)
 class SignedMessage:
-    """Parsed SignedData by one signer."""
+    """Parsed SignedData with one signer."""
 
     # Empty if the message has no content, as in a failure response.
     content: bytes
-    # Signed attributes by dotted object identifier. Unsigned attributes are ignored.
+    # Signed attributes by dotted object identifier, without unsigned attributes.
     attributes: Mapping[str, SignedAttribute]
     signer: x509.Certificate
     # Digest and signature algorithm as dotted object identifiers.
@@ -115,7 +113,7 @@ def read_signed(data: bytes) -> SignedMessage:
 
 
 def decode_content(data: bytes, kind: x509.ObjectIdentifier, structure: type[_Content]) -> _Content:
-    """Decode the content of a ContentInfo of the given `kind`. Call the function inside `translate_parse_errors`."""
+    """Decode the content of a ContentInfo that has the content type `kind`. Call this in `translate_parse_errors`."""
     info = decode_der(structures.ContentInfo, convert_to_der(data))
     if info.content_type != kind:
         raise ValueError(f"the content type is not {kind.dotted_string}")
@@ -130,7 +128,7 @@ def _read_attribute(attribute: structures.Attribute) -> tuple[str, SignedAttribu
 
 def _find_signer(certificates: Sequence[TLV], identifier: structures.CertificateIdentifier) -> x509.Certificate:
     for choice in certificates:
-        # Other tags mark obsolete kinds of certificates (RFC 5652 10.2.2).
+        # Skip obsolete kinds of certificates, which have other tags (RFC 5652 10.2.2).
         if choice.tag_bytes == bytes((der.SEQUENCE,)):
             certificate = x509.load_der_x509_certificate(encode_der(choice))
             if is_identified_by(certificate, identifier):
@@ -139,7 +137,7 @@ def _find_signer(certificates: Sequence[TLV], identifier: structures.Certificate
 
 
 def is_identified_by(certificate: x509.Certificate, identifier: structures.CertificateIdentifier) -> bool:
-    """Whether a SignerIdentifier or RecipientIdentifier names this certificate."""
+    """Whether `identifier` (a SignerIdentifier or RecipientIdentifier) identifies this certificate."""
     if isinstance(identifier, bytes):
         return identifier == _read_key_identifier(certificate)
     issuer, _ = der.read_names(certificate.tbs_certificate_bytes)
@@ -156,9 +154,9 @@ def _read_key_identifier(certificate: x509.Certificate) -> bytes | None:
 
 
 def verify_signature(signed: SignedMessage) -> None:
-    """Verify that the signer's key signed this content, with strong algorithms.
+    """Verify the signature with the signer's key, and require strong algorithms.
 
-    Does not check whether the signer is authorised. Raises AlgorithmRefused or SignatureRefused.
+    Does not check whether the signer has any permission. Raises AlgorithmRefused or SignatureRefused.
     """
     _, algorithm = _require_digest(signed.digest)
     if signed.signature_algorithm != _RSA and _SIGNATURES.get(signed.signature_algorithm) != signed.digest:
@@ -199,10 +197,10 @@ def sign_content(
     key: rsa.RSAPrivateKey,
     digest: str = "sha256",
 ) -> bytes:
-    """Build a ContentInfo of SignedData with the signer's certificate. Empty content is omitted.
+    """Build a ContentInfo with SignedData and the signer's certificate. If `content` is empty, omits it.
 
-    `attributes` are DER values by dotted object identifier. The signature algorithm is written as rsaEncryption,
-    because strict clients reject any other value in a SignerInfo.
+    `attributes` maps dotted object identifiers to DER values. The SignerInfo names the signature algorithm
+    rsaEncryption, because strict clients reject any other value.
     """
     dotted, algorithm = next((oid, known) for oid, (name, known) in _DIGESTS.items() if name == digest)
     hasher = hashes.Hash(algorithm)
@@ -249,7 +247,7 @@ def _build_algorithm(identifier: x509.ObjectIdentifier) -> structures.AlgorithmI
 
 
 def certificates_only(certificates: Sequence[x509.Certificate]) -> bytes:
-    """Build SignedData that only carries certificates and has no signature (RFC 5652 5, "degenerate")."""
+    """Build SignedData that contains only certificates and no signature (RFC 5652 5, "degenerate")."""
     return pkcs7.serialize_certificates(list(certificates), Encoding.DER)
 
 
@@ -261,9 +259,9 @@ _MAX_DEPTH = 32
 
 
 def convert_to_der(data: bytes) -> bytes:
-    """Convert BER to DER: write each length in the shortest definite form, and each octet string in one piece.
+    """Convert BER to DER: each length gets the shortest definite form, and each octet string becomes one piece.
 
-    Keeps the order of members and the contents of all other primitive elements. Raises DerDamaged.
+    Does not change the order of elements or the contents of other primitive elements. Raises DerDamaged.
     """
     converted, end = _convert(data, 0, _MAX_DEPTH)
     if end != len(data):
@@ -272,10 +270,7 @@ def convert_to_der(data: bytes) -> bytes:
 
 
 def _convert(data: bytes, at: int, depth: int) -> tuple[bytes, int]:
-    """Convert the element that begins at byte `at` of the data.
-
-    Returns the converted element and the position after the element.
-    """
+    """Convert the element at byte `at` of `data`. Returns the converted element, and the position after the element."""
     if depth == 0:
         raise DerDamaged(f"elements are nested more than {_MAX_DEPTH} deep")
     members = []

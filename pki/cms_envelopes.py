@@ -1,8 +1,8 @@
 """EnvelopedData (RFC 5652 6) for an RSA key, with content encrypted by AES in CBC mode. DES and 3DES are rejected.
 
-An envelope does not prove the origin of the content. An attacker may send changed copies and observe the responses
-(Bleichenbacher 1998, Vaudenay 2002). So every failure after the choice of the recipient raises the same error. If the
-decrypted content key is wrong, the code continues as with a correct content key.
+An envelope does not prove who sent the content. An attacker may send changed copies of an envelope and observe the
+responses (Bleichenbacher 1998, Vaudenay 2002). So every failure of `open_envelope` while it decrypts raises the same
+error. If the content key cannot be decrypted, the code continues with a random key.
 """
 
 import secrets
@@ -33,7 +33,7 @@ _CIPHERS: Mapping[str, ContentCipher] = {"2.16.840.1.101.3.4.1.2": AES_128, "2.1
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """Owner of the RSA key with which the content's key is encrypted."""
+    """Recipient of an envelope, with the content key, which is encrypted with the recipient's RSA key."""
 
     identifier: structures.CertificateIdentifier
     algorithm: x509.ObjectIdentifier
@@ -63,7 +63,7 @@ def read_envelope(data: bytes) -> Envelope:
 
 
 def _read_recipients(infos: TLV) -> tuple[Recipient, ...]:
-    """Return the recipients by key transport (KeyTransRecipientInfo). Skips recipients of all other kinds."""
+    """Return the recipients of kind KeyTransRecipientInfo. Skips recipients of all other kinds."""
     if infos.tag_bytes != bytes((der.SET,)):
         raise ValueError("the recipients are not a SET")
     members = tuple(der.iter_children(bytes(infos.data)))
@@ -100,7 +100,7 @@ def find_recipient(envelope: Envelope, certificate: x509.Certificate) -> Recipie
 
 
 def open_envelope(envelope: Envelope, recipient: Recipient, key: rsa.RSAPrivateKey) -> bytes:
-    """Decrypt the content, which nothing has verified yet. Raises AlgorithmRefused or EnvelopeRefused."""
+    """Decrypt the content. The content can be forged. Raises AlgorithmRefused or EnvelopeRefused."""
     if recipient.algorithm != structures.RSA_ENCRYPTION:
         raise AlgorithmRefused("The envelope's key must be encrypted with RSA (PKCS#1 v1.5).")
     content_key = _decrypt_content_key(recipient, key, envelope.cipher.key_size // 8)
@@ -124,9 +124,9 @@ def _decrypt_content_key(recipient: Recipient, key: rsa.RSAPrivateKey, length: i
 
 
 def seal_envelope(content: bytes, certificate: x509.Certificate, cipher: ContentCipher) -> bytes:
-    """Build a ContentInfo of EnvelopedData for the certificate's RSA key.
+    """Build a ContentInfo with EnvelopedData, encrypted for the RSA key of `certificate`.
 
-    Raises AlgorithmRefused for a key of another kind.
+    Raises AlgorithmRefused if the certificate's key is not RSA.
     """
     if not isinstance(certificate.public_key(), rsa.RSAPublicKey):
         raise AlgorithmRefused("An envelope needs a recipient with an RSA key.")

@@ -1,7 +1,7 @@
-"""ASN.1 structures of Cryptographic Message Syntax (RFC 5652), for `cryptography` to decode and encode.
+"""ASN.1 structures of Cryptographic Message Syntax (RFC 5652), which the package `cryptography` decodes and encodes.
 
-The classes have the names of the RFC's types. A SET OF under an implicit tag is declared as a list. A list has the same
-encoding as a SET OF, but accepts the members in any order. Some clients do not sort the members.
+The classes have the names of the RFC's types. For a SET OF under an implicit tag, the class declares a list, because
+some clients do not sort the members. A list has the same encoding as a SET OF, but accepts members in any order.
 """
 
 from typing import Annotated
@@ -34,14 +34,14 @@ class IssuerAndSerialNumber:
     serial_number: int
 
 
-# SignerIdentifier and RecipientIdentifier of the RFC. The bytes are a subject key identifier.
+# The RFC's types SignerIdentifier and RecipientIdentifier. The bytes are a subject key identifier.
 CertificateIdentifier = IssuerAndSerialNumber | Annotated[bytes, Implicit(0)]
 
 
 @asn1.sequence
 class Attribute:
     type: x509.ObjectIdentifier
-    # All attributes of RFC 5652 and RFC 8894 have one value.
+    # All attributes of RFC 5652 and RFC 8894 have exactly one value.
     values: Annotated[SetOf[TLV], Size.exact(1)]
 
 
@@ -50,7 +50,7 @@ class SignerInfo:
     version: int
     sid: CertificateIdentifier
     digest_algorithm: AlgorithmIdentifier
-    # Encodings of Attributes, which the signature covers. RFC 8894 3.1 requires them.
+    # DER of each Attribute that the signature covers. RFC 8894 3.1 requires signed attributes.
     signed_attributes: Annotated[list[TLV], Implicit(0)]
     signature_algorithm: AlgorithmIdentifier
     signature: bytes
@@ -85,7 +85,7 @@ class KeyTransRecipientInfo:
 class EncryptedContentInfo:
     content_type: x509.ObjectIdentifier
     algorithm: AlgorithmIdentifier
-    # One octet string, or its pieces (X.690 8.7.3.2).
+    # The ciphertext: one octet string, or several pieces (X.690 8.7.3.2).
     content: Annotated[bytes | None, Implicit(0)]
     chunks: Annotated[list[bytes] | None, Implicit(0)]
 

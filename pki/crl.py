@@ -1,9 +1,7 @@
-"""Certificate revocation lists (RFC 5280 5).
+"""Certificate revocation lists (RFC 5280 5), and `Revocation` for CRLs and OCSP responses (RFC 5280 5.3.1).
 
-Each CRL of Admit is complete: the CRL covers all certificates and reasons of one authority. So a CRL has no
-IssuingDistributionPoint (5.2.5), because this extension marks partial CRLs.
-
-Revocation of a certificate, for CRLs and OCSP responses (RFC 5280 5.3.1).
+Each CRL of Admit covers all certificates of one authority, for all reasons. So a CRL has no IssuingDistributionPoint
+(5.2.5), because this extension marks partial CRLs.
 """
 
 from collections.abc import Iterable
@@ -19,7 +17,7 @@ from pki.issuance import Issuer, key_identifier
 from pki.keys import require_acceptable
 from pki.signatures import encode_signed, signature_algorithm
 
-# CRLReason without number 8, which only delta CRLs use.
+# Numbers of the CRLReason values, without 8 (removeFromCRL), which only delta CRLs use.
 REVOCATION_REASONS = {
     "unspecified": 0,
     "keyCompromise": 1,
@@ -55,9 +53,9 @@ def build_crl(
     this_update: datetime,
     next_update: datetime,
 ) -> bytes:
-    """Build a CRL as DER. `revoked` are pairs of big-endian serial number and revocation.
+    """Build a CRL as DER. `revoked` contains pairs of serial number (big-endian) and revocation.
 
-    Fractions of seconds are dropped from times. Raises IssuerNotAllowed if the authority may not sign CRLs.
+    Times in the CRL are in whole seconds. Raises IssuerNotAllowed if the authority may not sign CRLs.
     """
     _check_issuer(issuer.certificate)
     if not 0 <= number <= MAX_CRL_NUMBER:
@@ -73,7 +71,7 @@ def build_crl(
         issuer.certificate.subject.public_bytes(),
         der.time(this_update),
         der.time(next_update),
-        # RFC 5280 5.1.2.6: absent if there are no entries.
+        # RFC 5280 5.1.2.6: without entries, this field must be absent.
         der.encode(der.SEQUENCE, entries) if entries else b"",
         der.explicit(0, extensions),
     )
@@ -102,7 +100,7 @@ def _check_issuer(authority: x509.Certificate) -> None:
 
 
 def _check_signature(crl: bytes, issuer: x509.Certificate) -> None:
-    """Verify the new signature, because a faulty signature would fail at customers, or reveal the key."""
+    """Verify the new signature. Clients would reject a faulty signature, and it could reveal the private key."""
     try:
         loaded = x509.load_der_x509_crl(crl)
         good = loaded.is_signature_valid(require_acceptable(issuer.public_key()))

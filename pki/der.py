@@ -1,8 +1,8 @@
-"""The part of DER (X.690) for names, CRLs and OCSP.
+"""The part of DER (X.690) that Admit needs for names, CRLs and OCSP, because the package `cryptography` has limits.
 
-The `cryptography` package decodes names into Python strings. These strings lack the original types and bytes of a name.
-OpenSSL computes the hash and the one-line form of a name from these types and bytes. The builders of `cryptography`
-copy the whole CRL for each entry, and support only one certificate in an OCSP response.
+The package decodes names into Python strings and drops their ASN.1 types and bytes. OpenSSL computes the hash and the
+one-line form of a name from these types and bytes. The package copies the whole CRL for each entry that it adds. It
+supports only one certificate in an OCSP response.
 """
 
 from collections.abc import Iterator
@@ -30,25 +30,25 @@ BMP_STRING = 0x1E
 SEQUENCE = 0x30
 SET = 0x31
 _EXPLICIT_VERSION = 0xA0
-# RFC 5280 4.1.2.5: years from 1950 to 2049 have two digits.
+# RFC 5280 4.1.2.5: years from 1950 to 2049 are written with two digits.
 _YEARS_OF_TWO_DIGITS = range(1950, 2050)
 
 _MAX_OID_OCTETS = 63
-# Arcs must be below this number. The largest arc in use is a UUID (X.667).
+# The arcs (numbers) of an object identifier must be below this limit. The largest arc in use is a UUID (X.667).
 _OID_ARC_END = 1 << 128
 
 
 class Element(NamedTuple):
     tag: int
     content: bytes
-    # Tag, length and content, as received.
+    # Received bytes of the element: tag, length and content.
     encoded: bytes
 
 
 def read_element(data: bytes, at: int = 0) -> tuple[Element, int]:
-    """Read the element that begins at byte `at` of the data. Returns the element and the position after the element.
+    """Read the element at byte `at` of `data`. Returns the element, and the position after the element.
 
-    Supports tags of one byte and definite lengths, as X.509 uses them.
+    Supports only tags of one byte and definite lengths. X.509 uses no others.
     """
     if at + 2 > len(data):
         raise DerDamaged(f"byte {at}: the data ends within a tag or length")
@@ -98,7 +98,7 @@ def sequence(*parts: bytes) -> bytes:
 
 
 def integer(value: int) -> bytes:
-    """INTEGER for a number that is not negative."""
+    """INTEGER of a number that is 0 or higher."""
     return encode(INTEGER, value.to_bytes(value.bit_length() // 8 + 1))
 
 
@@ -125,7 +125,7 @@ def generalized_time(moment: datetime) -> bytes:
 
 
 def time(moment: datetime) -> bytes:
-    """Time in the form of RFC 5280 4.1.2.5, which is UTCTime until 2049 and GeneralizedTime from 2050."""
+    """UTCTime until the year 2049, and GeneralizedTime from 2050 (RFC 5280 4.1.2.5)."""
     if moment.year in _YEARS_OF_TWO_DIGITS:
         return encode(UTC_TIME, f"{moment.astimezone(UTC):%y%m%d%H%M%SZ}".encode())
     return generalized_time(moment)

@@ -1,4 +1,4 @@
-"""Errors about certificates and requests. The domain (nac) converts these errors to errors of the domain."""
+"""Errors about certificates and requests. The package `nac` converts these errors to errors of `nac`."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ class PkiError(Exception):
 
 
 class ProfileErrors(PkiError):
-    """A certificate profile is invalid. `mistakes` contains each mistake with the path in the profile."""
+    """A certificate profile is invalid. `mistakes` contains each mistake with the name of the profile and field."""
 
     def __init__(self, mistakes: Iterable[str]) -> None:
         self.mistakes = tuple(mistakes)
@@ -27,7 +27,7 @@ class KeyNotAllowed(PkiError):
 
 
 class RequestNotAllowed(PkiError):
-    """A certificate signing request is unreadable, or not signed with the key of the request."""
+    """A certificate signing request is unreadable, or is not signed with the key that it contains."""
 
 
 class IssuerNotAllowed(PkiError):
@@ -35,11 +35,11 @@ class IssuerNotAllowed(PkiError):
 
 
 class ValidityNotAllowed(PkiError):
-    """A validity period is empty, too long, or ends after the issuer's certificate."""
+    """A validity period is empty, is too long, or ends after the issuer's certificate expires."""
 
 
 class OcspRequestMalformed(PkiError):
-    """The bytes are not an OCSP request, or the request exceeds the limits."""
+    """The bytes are not an OCSP request, or the request exceeds the limits of size or certificates."""
 
 
 class BundleNotAllowed(PkiError):
@@ -71,7 +71,7 @@ class SignatureRefused(PkiError):
 
 
 class EnvelopeRefused(PkiError):
-    """An envelope cannot be decrypted. The error is the same for each cause, so that the error reveals nothing."""
+    """An envelope cannot be decrypted. The error does not reveal the cause, because an attacker could use the cause."""
 
 
 class UploadNotReadable(PkiError):

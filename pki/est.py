@@ -1,4 +1,4 @@
-"""Bodies of EST messages (RFC 7030, clarified by RFC 8951): parses requests, encodes certificates and attributes.
+"""Bodies of EST messages (RFC 7030, RFC 8951): functions that parse requests and encode CSR attributes.
 
 This module does not handle HTTP.
 """
@@ -17,7 +17,7 @@ _PEM_BEGIN = b"-----BEGIN"
 _RSA_ENCRYPTION = "1.2.840.113549.1.1.1"
 _SHA256_WITH_RSA = "1.2.840.113549.1.1.11"
 _EC_PUBLIC_KEY = "1.2.840.10045.2.1"
-# By kind of key: the curve, and the signature algorithm with the hash for this curve.
+# Maps each kind of ECDSA key to its curve, and to the signature algorithm with the hash for this curve.
 _CURVES = {
     "ecdsa-p256": ("1.2.840.10045.3.1.7", "1.2.840.10045.4.3.2"),
     "ecdsa-p384": ("1.3.132.0.34", "1.2.840.10045.4.3.3"),
@@ -25,10 +25,10 @@ _CURVES = {
 
 
 def read_body(body: bytes) -> bytes:
-    """Return the certificate request in a body of simpleenroll, as DER or as the PEM that the client sent.
+    """Return the certificate request in the body of a simpleenroll request, as DER or PEM.
 
-    RFC 7030 requires base64, regardless of Content-Transfer-Encoding (RFC 8951 2.1). Admit also accepts DER and PEM.
-    Raises RequestNotAllowed.
+    RFC 7030 requires DER in base64, regardless of Content-Transfer-Encoding (RFC 8951 2.1). Admit also accepts plain
+    DER and PEM. Raises RequestNotAllowed.
     """
     if len(body) > MAX_BODY_OCTETS:
         raise RequestNotAllowed(f"The body has {len(body)} bytes; the maximum is {MAX_BODY_OCTETS}.")
@@ -45,7 +45,7 @@ def read_body(body: bytes) -> bytes:
 def encode_key_attributes(kind: KeyKind) -> bytes:
     """Build CsrAttrs (RFC 7030 4.5.2) as DER.
 
-    The attributes ask the client for a key of this kind, and for the hash that belongs to this kind.
+    The attributes request a key of this kind from the client, and a signature with the hash for this kind.
     """
     if kind in _CURVES:
         curve, signature = _CURVES[kind]

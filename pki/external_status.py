@@ -1,7 +1,7 @@
 """Certificate status from external authorities, in CRLs (RFC 5280 5) and OCSP responses (RFC 6960).
 
-The sources are untrusted: sizes are checked before parsing, and signatures before use. CRLs that do not cover all
-certificates of the authority (partial, delta or indirect CRLs) are rejected.
+The data is untrusted, so the functions check the size before they parse, and the signature before they use a status.
+They reject CRLs that do not cover all certificates of the authority (partial, delta or indirect CRLs).
 """
 
 from collections.abc import Iterator
@@ -26,14 +26,15 @@ from pki.signatures import is_signed_with, public_key_der
 MAX_CRL_BYTES = 16 << 20
 MAX_REVOKED = 250_000
 MAX_OCSP_BYTES = 64 << 10
-# Tolerated difference of clocks.
+# Tolerated difference between the clocks of Admit and the authority.
 _SKEW = timedelta(minutes=5)
-# RFC 6960 4.2.2.1: without nextUpdate, newer information is always available. So use it only for this time.
+# Time for which Admit uses an OCSP response without nextUpdate. For such a response, newer information is always
+# available (RFC 6960 4.2.2.1).
 _DEFAULT_LIFETIME = timedelta(minutes=10)
 
 
 class ExternalRevocationList(NamedTuple):
-    # None if the authority does not number its lists, which RFC 5280 5.2.3 requires.
+    # Number of the CRL. RFC 5280 5.2.3 requires it; None if the authority violates this rule.
     number: int | None
     this_update: datetime
     next_update: datetime
@@ -109,9 +110,9 @@ def _iter_serials(crl: x509.CertificateRevocationList) -> Iterator[bytes]:
 
 
 def build_ocsp_request(authority: x509.Certificate, serial: bytes) -> bytes:
-    """Build a DER request about one certificate.
+    """Build an OCSP request (DER) about one certificate.
 
-    The request has no nonce, because many responders send prepared responses (RFC 5019).
+    The request has no nonce, because many responders send responses that they signed in advance (RFC 5019).
     """
     name_hash, key_hash = _issuer_hashes(authority, hashes.SHA1())  # noqa: S303 -- it identifies, and protects nothing
     builder = ocsp.OCSPRequestBuilder().add_certificate_by_hash(
@@ -134,13 +135,13 @@ def _issuer_hashes(authority: x509.Certificate, algorithm: hashes.HashAlgorithm)
 
 
 def _key_bits(authority: x509.Certificate) -> bytes:
-    """Octets of the public key's BIT STRING, without the octet that counts unused bits (RFC 6960 4.1.1)."""
+    """Content of the public key's BIT STRING without the first octet, the number of unused bits (RFC 6960 4.1.1)."""
     outer, _ = der.read_element(public_key_der(authority.public_bytes(Encoding.DER)))
     return list(der.iter_children(outer.content))[1].content[1:]
 
 
 def read_ocsp(data: bytes, authority: x509.Certificate, serial: bytes, *, now: datetime) -> OcspStatus:
-    """Read the status of a certificate from a response of the issuing authority or of a delegated responder.
+    """Read the status of a certificate from an OCSP response of its authority or of a delegated responder.
 
     Raises StatusNotUsable.
     """
@@ -175,7 +176,7 @@ def _read_single_response(single: ocsp.OCSPSingleResponse, now: datetime) -> Ocs
 def _responder_keys(
     response: ocsp.OCSPResponse, authority: x509.Certificate, now: datetime
 ) -> Iterator[PublicKeyTypes]:
-    """Keys of the authority and of delegated responders (RFC 6960 4.2.2.2)."""
+    """Keys that may sign the response: keys of the authority and of delegated responders (RFC 6960 4.2.2.2)."""
     yield authority.public_key()
     for certificate in response.certificates:
         if _is_delegated(certificate, authority, now):

@@ -1,10 +1,9 @@
-"""A directory of authorities in the form of OpenSSL's `ca_path`: each certificate is in `<subject hash>.<n>`.
+"""A directory of authorities in the form of OpenSSL's `ca_path`: each certificate is in a file `<subject hash>.<n>`.
 
 A running radiusd reads the directory. For the subject hash of a name, radiusd opens the files .0, .1 and so on, up to
-the first missing number. radiusd remembers this number. At the next search for the same name, radiusd continues at the
-remembered number. So a new certificate needs a file with a higher number, and existing files must keep their numbers.
-If a file gets a lower number, radiusd finds the certificate in this file only after a restart
-(tenants.trust_generation).
+the first missing number. The next search for this name continues at the missing number. So radiusd finds a new
+certificate only in a file with a higher number, and existing files must keep their numbers. If the number of a file
+becomes lower, radiusd must restart to find the certificate in this file (tenants.trust_generation).
 """
 
 import os
@@ -25,7 +24,7 @@ _TEMPORARY_PREFIX = ".authority-"
 def write_authorities(directory: Path, certificates: Iterable[x509.Certificate]) -> None:
     """Make the directory contain exactly these authorities.
 
-    Replaces files atomically. Ignores files with other names.
+    Replaces files atomically. Does not change files whose names do not have the form `<subject hash>.<n>`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     pems_by_hash: dict[str, list[bytes]] = {}
@@ -50,17 +49,14 @@ def _read_entries(directory: Path) -> dict[str, dict[int, bytes]]:
 
 
 def _arrange(directory: Path, name_hash: str, present: dict[int, bytes], pems: list[bytes]) -> None:
-    """Keep existing certificates in the current order, then add new certificates.
-
-    The file numbers of a subject hash have no gap.
-    """
+    """Keep existing certificates in the current order, then add new certificates. The file numbers have no gap."""
     staying = [present[number] for number in sorted(present) if present[number] in pems]
     final = list(dict.fromkeys(staying))
     final += [pem for pem in pems if pem not in final]
     for number, pem in enumerate(final):
         if present.get(number) != pem:
             _write(directory, f"{name_hash}.{number}", pem)
-    # From the highest number down, so that a reader finds no gap.
+    # Delete the highest number first, so that a reader finds no gap.
     for number in sorted((number for number in present if number >= len(final)), reverse=True):
         (directory / f"{name_hash}.{number}").unlink()
 
@@ -70,7 +66,7 @@ def _write(directory: Path, name: str, pem: bytes) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(pem)
         file.flush()
-        # radiusd runs as another user than the agent. Certificates are public.
+        # Readable by all users, because radiusd and the agent run as different users. Certificates are public.
         os.fchmod(file.fileno(), 0o644)
         os.fsync(file.fileno())
     Path(temporary).replace(directory / name)

@@ -1,4 +1,4 @@
-"""Issues certificates (RFC 5280) from a profile, a public key and names. All values are checked before signing."""
+"""Issues certificates (RFC 5280) from a profile, a public key and names. Checks all values before the signature."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -35,9 +35,8 @@ class Issuer:
 
 @dataclass(frozen=True, slots=True)
 class IssuerLocations:
-    """URLs of an issuer: certificate, OCSP responder and CRL (RFC 5280 4.2.1.13, 4.2.2.1)."""
+    """URLs of an issuer's certificate, OCSP responder and CRL (RFC 5280 4.2.1.13, 4.2.2.1); "" for a missing URL."""
 
-    # "" for a missing URL.
     certificate: str
     ocsp: str
     crl: str
@@ -45,7 +44,7 @@ class IssuerLocations:
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """Validity in whole seconds, UTC. The validity includes begin and end (RFC 5280 4.1.2.5)."""
+    """Validity in whole seconds, UTC. The first and the last second are included (RFC 5280 4.1.2.5)."""
 
     not_before: datetime
     not_after: datetime
@@ -59,13 +58,13 @@ def plan_validity(
     not_before: datetime | None = None,
     not_after: datetime | None = None,
 ) -> Validity:
-    """Plan the validity of a certificate: as requested, by default as in the profile.
+    """Return the requested validity of a certificate; by default, the validity in the profile.
 
-    If the default end is after the end of the issuer's certificate, the function uses the issuer's end. The function
-    rejects a requested end after the issuer's end, because the requester would rely on the requested end.
+    A certificate cannot be valid after its issuer. The function shortens a default validity, but rejects a requested
+    `not_after`, because the requester would rely on the requested time.
     """
     begin = _whole_second(not_before or now - profile.backdate, "not_before")
-    # The last second belongs to the validity (RFC 5280), so a year ends one second earlier.
+    # The validity includes the last second (RFC 5280), so not_after is one second before the end of the period.
     end = _whole_second(not_after or (not_before or now) + profile.validity - _SECOND, "not_after")
     if issuer is not None and end > issuer.not_valid_after_utc:
         if not_after is not None:
@@ -98,10 +97,10 @@ def issue(
     not_before: datetime | None = None,
     not_after: datetime | None = None,
 ) -> x509.Certificate:
-    """Issue a certificate, valid as in `plan_validity`.
+    """Issue a certificate with the validity of `plan_validity`.
 
-    `locations` are URLs of the issuer. Without `locations`, the certificate names no status services. Raises errors of
-    pki.errors for forbidden values.
+    `locations` are URLs of the issuer. Without `locations`, the certificate contains no URLs for CRL and OCSP. Raises
+    errors of pki.errors for values that are not allowed.
     """
     _check_issuer(profile, issuer.certificate, now)
     validity = plan_validity(profile, issuer=issuer.certificate, now=now, not_before=not_before, not_after=not_after)
@@ -120,11 +119,9 @@ def issue(
 def add_locations(
     builder: x509.CertificateBuilder, locations: IssuerLocations, *, of_itself: bool
 ) -> x509.CertificateBuilder:
-    """Add the issuer's URLs to a certificate.
+    """Add the issuer's URLs to a certificate. `of_itself` also adds the URLs of the OCSP responder and the CRL.
 
-    If `of_itself` is true, include the URLs of the OCSP responder and the CRL.
-
-    An OCSP signer's certificate names no status services, because nothing checks the status of an OCSP signer (RFC 6960
+    Do not set `of_itself` for the certificate of an OCSP signer, because clients do not check its status (RFC 6960
     4.2.2.2.1).
     """
     access = [(AuthorityInformationAccessOID.CA_ISSUERS, locations.certificate)]
@@ -139,10 +136,7 @@ def add_locations(
 
 
 def read_locations(certificate: x509.Certificate) -> IssuerLocations | None:
-    """Read the issuer's URLs in a certificate; "" for a missing URL.
-
-    Returns None if the certificate has no such URL.
-    """
+    """Return the issuer's URLs in a certificate, or None if the certificate has none of these URLs."""
     urls: dict[str, str] = {}
     for extension in certificate.extensions:
         match extension.value:
@@ -210,7 +204,7 @@ def _certificate_builder(
 
 
 def check_sans(profile: CertificateProfile, sans: Iterable[San]) -> tuple[San, ...]:
-    """Return the names, if the profile allows all names and no required name is missing."""
+    """Return the alternative names, if the profile allows all of them and no required name is missing."""
     checked = tuple(sans)
     for item in checked:
         if item.kind not in profile.allowed_names:
@@ -222,10 +216,8 @@ def check_sans(profile: CertificateProfile, sans: Iterable[San]) -> tuple[San, .
 
 
 def _key_usage(profile: CertificateProfile, key: PublicKeyTypes) -> x509.KeyUsage:
-    """Return the key usage.
-
-    An RSA key for TLS may also encipher keys, for SCEP responses (RFC 8894 3.2) and some supplicants.
-    """
+    """Return the key usage. For RSA keys in TLS, add keyEncipherment, which SCEP responses (RFC 8894 3.2) and some
+    supplicants require."""
     is_tls = bool(_TLS_USAGES.intersection(profile.extended_key_usage))
     return x509.KeyUsage(
         digital_signature="digital-signature" in profile.key_usage,
@@ -266,10 +258,7 @@ def _key_identifier(certificate: x509.Certificate) -> x509.SubjectKeyIdentifier:
 
 
 def key_identifier(certificate: x509.Certificate) -> bytes:
-    """Subject key identifier (RFC 5280 4.2.1.2).
-
-    If an old authority has no identifier, computes the identifier by the first method of RFC 5280 4.2.1.2.
-    """
+    """Subject key identifier (RFC 5280 4.2.1.2). If an old authority has none, computes it by the first method."""
     try:
         return certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
     except x509.ExtensionNotFound:
@@ -277,10 +266,7 @@ def key_identifier(certificate: x509.Certificate) -> bytes:
 
 
 def _check_signature(certificate: x509.Certificate, issuer: x509.Certificate) -> None:
-    """Verify the new signature.
-
-    A faulty signature would fail at devices, and a faulty ECDSA signature may reveal the private key.
-    """
+    """Verify the new signature. Devices would reject a faulty signature, and it may reveal an ECDSA private key."""
     try:
         certificate.verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature) as exc:

@@ -1,4 +1,4 @@
-"""Kinds of key pairs that Admit creates, kinds that Admit accepts, and the hash algorithm for each kind."""
+"""Kinds of key pairs that Admit creates and that Admit accepts, and the hash algorithm for each kind."""
 
 import hashlib
 from typing import Literal
@@ -28,7 +28,7 @@ _CURVES: dict[str, ec.EllipticCurve] = {"ecdsa-p256": ec.SECP256R1(), "ecdsa-p38
 _RSA_BITS = {"rsa-2048": 2048, "rsa-3072": 3072}
 KEY_KINDS = (*_CURVES, *_RSA_BITS)
 _MIN_RSA_BITS = 2048
-# Larger RSA keys take milliseconds for each handshake, so a client could choose the load of the server.
+# With larger RSA keys, each handshake takes milliseconds, so clients could overload the server.
 _MAX_RSA_BITS = 4096
 _MAX_KEY_FILE_BYTES = 32 * 1024
 _ACCEPTED_CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
@@ -41,7 +41,7 @@ def generate_key(kind: KeyKind = "ecdsa-p256") -> PrivateKey:
 
 
 def require_acceptable(key: PublicKeyTypes) -> PublicKey:
-    """Return the key, if the key is ECDSA on a NIST curve, or RSA of 2,048 to 4,096 bits."""
+    """Return the key if it is ECDSA on a NIST curve or RSA of 2,048 to 4,096 bits. Raises KeyNotAllowed."""
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, _ACCEPTED_CURVES):
         return key
     if isinstance(key, rsa.RSAPublicKey):
@@ -54,7 +54,7 @@ def require_acceptable(key: PublicKeyTypes) -> PublicKey:
 
 
 def signature_hash(key: PrivateKey) -> hashes.SHA256 | hashes.SHA384 | hashes.SHA512:
-    """Hash for signatures, at least as strong as the key."""
+    """Hash algorithm for signatures with the key, at least as strong as the key."""
     if isinstance(key, ec.EllipticCurvePrivateKey) and key.curve.key_size > 256:
         return hashes.SHA384() if key.curve.key_size == 384 else hashes.SHA512()
     return hashes.SHA256()
@@ -83,8 +83,8 @@ def load_encrypted_key(data: bytes, passphrase: str) -> PrivateKey:
 def load_key(data: bytes, *, made_here: bool = False) -> PrivateKey:
     """Load an unencrypted private key from DER or PEM.
 
-    `made_here` means that Admit created the key (`generate_key`) and stored the key encrypted. The function then skips
-    the check of RSA primes, which takes 70 ms.
+    Set `made_here` if Admit created the key (`generate_key`) and stored it encrypted. The function then skips the check
+    of RSA primes, which takes 70 ms.
     """
     load = load_pem_private_key if data.startswith(b"-----BEGIN") else load_der_private_key
     try:
@@ -106,12 +106,12 @@ def is_same_public_key(one: PublicKeyTypes, other: PublicKeyTypes) -> bool:
 
 
 def public_key_digest(key: PublicKeyTypes) -> bytes:
-    """SHA-256 of the SubjectPublicKeyInfo. A key has the same digest in any file."""
+    """SHA-256 of the SubjectPublicKeyInfo, which is the same in all certificates and requests with this key."""
     return hashlib.sha256(_spki(key)).digest()
 
 
 def key_bits(key: PublicKeyTypes) -> bytes:
-    """Octets of the public key's BIT STRING, for identifiers that are hashes (RFC 5280 4.2.1.2 (1), RFC 6960 4.1.1)."""
+    """Octets of the public key's BIT STRING, which key identifiers hash (RFC 5280 4.2.1.2 (1), RFC 6960 4.1.1)."""
     outer, _ = der.read_element(_spki(key))
     *_, bits = der.iter_children(outer.content)
     return der.require_tag(bits, der.BIT_STRING).content[1:]

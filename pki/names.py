@@ -1,4 +1,4 @@
-"""Subjects and alternative names for certificates, with checks (RFC 5280 4.1.2.6, 4.2.1.6)."""
+"""Checked subjects and alternative names for certificates (RFC 5280 4.1.2.6, 4.2.1.6)."""
 
 import ipaddress
 import re
@@ -31,17 +31,14 @@ _EMAIL_LOCAL = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}")
 _URI_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _URI_CHARACTERS = re.compile(r"[!-~]+")
 _PRINTABLE = re.compile(r"[A-Za-z0-9 '()+,./:=?-]*")
-# Unicode categories: control, format (invisible, or changes the text direction), surrogate, private use, unassigned,
-# line and paragraph separators.
+# Unicode categories that names cannot contain: control, format (invisible or changes the text direction), surrogate,
+# private use, unassigned, line separator and paragraph separator.
 _REFUSED_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
 @dataclass(frozen=True, slots=True)
 class San:
-    """A subject alternative name.
-
-    Create a name with `parse_san` or `build_san`, because these functions check the name.
-    """
+    """A subject alternative name. Create it with `parse_san` or `build_san`, because these functions check the name."""
 
     kind: SanKind
     value: str
@@ -53,7 +50,8 @@ class San:
 def clean_text(value: str, *, what: str, limit: int) -> str:
     """Return `value` in Unicode's composed form (NFC).
 
-    Raises NameNotAllowed if the value is not 1 to `limit` printable characters, or begins or ends with a blank.
+    Raises NameNotAllowed if the value is empty, has more than `limit` characters, has characters that are not
+    printable, or begins or ends with a blank.
     """
     value = unicodedata.normalize("NFC", value)
     if not value or value != value.strip():
@@ -67,7 +65,7 @@ def clean_text(value: str, *, what: str, limit: int) -> str:
 
 
 def subject_name(common_name: str, *, organisation: str = "", serial_number: str = "") -> x509.Name:
-    """Subject of O, serialNumber and CN, each in its own relative distinguished name (RDN), the most general first."""
+    """Subject with O, serialNumber and CN in this order, each in its own relative distinguished name (RDN)."""
     attributes = []
     if organisation:
         checked = clean_text(organisation, what="organisation", limit=_ORGANISATION_LIMIT)
@@ -78,7 +76,7 @@ def subject_name(common_name: str, *, organisation: str = "", serial_number: str
             raise NameNotAllowed(f"serial number: {checked!r} has characters that a PrintableString cannot have.")
         attributes.append(x509.NameAttribute(NameOID.SERIAL_NUMBER, checked))
     checked = clean_text(common_name, what="common name", limit=_COMMON_NAME_LIMIT)
-    # OpenSSL counts characters, as RFC 5280 does. Other software counts octets.
+    # The limit applies to octets, too: OpenSSL and RFC 5280 count characters, but other software counts octets.
     if (octets := len(checked.encode())) > _COMMON_NAME_LIMIT:
         raise NameNotAllowed(f"common name: {octets} octets of UTF-8; at most {_COMMON_NAME_LIMIT} are allowed.")
     attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, checked))
@@ -160,7 +158,7 @@ def build_general_names(sans: Iterable[San]) -> list[x509.GeneralName]:
 
 
 def _build_general_name(item: San) -> x509.GeneralName:
-    # Checked again, because a San can be created directly.
+    # Check again, because code can create a San without `build_san`.
     value = build_san(item.kind, item.value).value
     match item.kind:
         case "dns":
@@ -176,7 +174,7 @@ def _build_general_name(item: San) -> x509.GeneralName:
 
 
 def read_sans(certificate: x509.Certificate | x509.CertificateSigningRequest) -> tuple[San, ...]:
-    """Alternative names of the supported kinds. Skips names of all other kinds."""
+    """Return the alternative names of supported kinds. Skips names of all other kinds."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -202,12 +200,12 @@ def _read_san(name: x509.GeneralName) -> San | None:
 
 
 def read_common_name(name: x509.Name) -> str:
-    """Return the last common name; "" if the name has none."""
+    """Return the last common name in `name`, or ""."""
     values = name.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(values[-1].value) if values else ""
 
 
 def read_organisation(name: x509.Name) -> str:
-    """Return the organisation; "" if the name has none."""
+    """Return the organisation in `name`, or ""."""
     values = name.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     return str(values[0].value) if values else ""

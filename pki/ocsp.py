@@ -1,6 +1,7 @@
 """Online Certificate Status Protocol (RFC 6960, profile of RFC 5019): parses requests and builds signed responses.
 
-Sizes are checked before parsing. The response contains newly encoded values of the request, never copied bytes.
+The module checks sizes before it parses. It encodes again the values that it repeats in a response, and copies no
+bytes of the request.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ MAX_REQUEST_BYTES = 4096
 MAX_CERTIFICATES = 20
 # RFC 9654 2.1: a nonce has 1 to 128 octets, and servers must support 32 octets or more.
 _NONCE_OCTETS = range(1, 129)
-# RFC 5280 4.1.2.2 allows 20 octets. One more is a leading zero, which keeps the number positive.
+# RFC 5280 4.1.2.2 allows 20 octets. One more octet can be a leading zero, which makes the number positive.
 _MAX_SERIAL_OCTETS = 21
 
 _NONCE_OID = "1.3.6.1.5.5.7.48.1.2"
@@ -33,18 +34,18 @@ _HASHES: dict[bytes, tuple[str, int]] = {
 }
 _NULL = der.encode(der.NULL, b"")
 
-# OCSPResponseStatus (RFC 6960 4.2.1). Such a response is not signed.
+# Errors of OCSPResponseStatus (RFC 6960 4.2.1). An error response is not signed.
 OcspRefusal = Literal["malformedRequest", "internalError", "tryLater", "unauthorized"]
 _REFUSALS: dict[OcspRefusal, int] = {"malformedRequest": 1, "internalError": 2, "tryLater": 3, "unauthorized": 6}
-# Status "good" or "unknown", or time and reason of the revocation.
+# Status of a certificate: "good", "unknown", or the time and the reason of its revocation.
 CertificateStatus = Literal["good", "unknown"] | Revocation
 _STATUS_CHOICES = {"good": b"\x80\x00", "unknown": b"\x82\x00"}
 
 
 class CertId(NamedTuple):
-    """Certificate in a request (RFC 6960 4.1.1)."""
+    """Identifier of a certificate in a request (RFC 6960 4.1.1)."""
 
-    # Name of the hash algorithm; "" if Admit does not support it.
+    # Name of the hash algorithm; "" if Admit does not support the algorithm.
     hash_name: str
     issuer_name_hash: bytes
     issuer_key_hash: bytes
@@ -63,8 +64,8 @@ class OcspRequest:
 def read_request(data: bytes) -> OcspRequest:
     """Parse a request. Raises OcspRequestMalformed.
 
-    A request may have up to MAX_REQUEST_BYTES bytes and MAX_CERTIFICATES certificates. Signature and name of the
-    requestor are ignored, because anyone may request a status.
+    A request may have up to MAX_REQUEST_BYTES bytes and MAX_CERTIFICATES certificates. The function ignores the
+    signature and the name of the requestor, because anyone may request a status.
     """
     if len(data) > MAX_REQUEST_BYTES:
         raise OcspRequestMalformed(f"The request has {len(data)} bytes; the maximum is {MAX_REQUEST_BYTES}.")
@@ -96,7 +97,7 @@ def _parse_request(data: bytes) -> OcspRequest:
 
 
 def _read_whole(data: bytes) -> bytes:
-    """Return the content of the only sequence in the data."""
+    """Return the content of the sequence that `data` consists of."""
     element, end = der.read_element(data)
     if end != len(data):
         raise DerDamaged(f"{len(data) - end} bytes follow the end")
@@ -104,7 +105,7 @@ def _read_whole(data: bytes) -> bytes:
 
 
 def _read_explicit(element: der.Element, number: int) -> bytes:
-    """Return the content of the only sequence in the explicit tag."""
+    """Return the content of the sequence in the element, which must have the explicit tag `number`."""
     return _read_whole(der.require_tag(element, 0xA0 | number).content)
 
 
@@ -134,8 +135,8 @@ def _read_single(element: der.Element) -> CertId:
 def _read_hash_algorithm(algorithm: der.Element, *lengths: int) -> tuple[str, bytes]:
     """Return the name of the hash algorithm, and its AlgorithmIdentifier as DER.
 
-    The algorithm's parameters may be NULL or missing (RFC 4055 2.1). The returned AlgorithmIdentifier has the same
-    parameters.
+    The parameters in the request may be NULL or missing (RFC 4055 2.1). The returned AlgorithmIdentifier has the same
+    parameters as the request.
     """
     parts = list(der.iter_children(der.require_tag(algorithm, der.SEQUENCE).content))
     if not parts or parts[0].tag != der.OBJECT_IDENTIFIER or any(part.encoded != _NULL for part in parts[1:2]):
@@ -207,7 +208,7 @@ def _read_nonce(content: bytes) -> bytes | None:
 
 
 class IssuerHashes:
-    """Hashes of an authority's name and key for CertIDs, by hash algorithm."""
+    """Hashes of an authority's name and key by hash algorithm, to compare with CertIDs."""
 
     def __init__(self, authority: x509.Certificate) -> None:
         name, key = authority.subject.public_bytes(), key_bits(authority.public_key())
@@ -251,10 +252,10 @@ class OcspSigner:
         this_update: datetime,
         next_update: datetime,
     ) -> bytes:
-        """Build an OCSPResponse with one status for each certificate of the request, in the same order.
+        """Build an OCSPResponse with the status of each certificate in the request. `statuses` has the request's order.
 
-        `this_update` is the current time. The response also contains `this_update` as producedAt. The response repeats
-        the request's nonce.
+        Set `this_update` to the current time, because the response also contains this value as producedAt. The response
+        repeats the request's nonce.
         """
         when = der.generalized_time(this_update)
         until = der.explicit(0, der.generalized_time(next_update))

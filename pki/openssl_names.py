@@ -1,7 +1,7 @@
 """Distinguished names in OpenSSL's one-line form (X509_NAME_oneline), and hashes of names (X509_NAME_hash).
 
-radiusd reports subjects and issuers in the one-line form. OpenSSL in radiusd finds authorities in a `ca_path` directory
-by the hash.
+radiusd reports subjects and issuers in the one-line form. OpenSSL in radiusd uses the hash of a name to find an
+authority's file in a `ca_path` directory.
 """
 
 import hashlib
@@ -12,8 +12,8 @@ from cryptography import x509
 from pki import der
 from pki.errors import DerDamaged
 
-# OpenSSL's short names of attribute types below id-at (2.5.4), and of other types in certificates. Any other type has
-# its dotted form, as in OpenSSL.
+# OpenSSL's short names of the attribute types below id-at (2.5.4), and of other types in certificates. For all types
+# that are not in this table, the dotted form is used, as in OpenSSL.
 SHORT_NAMES = {
     "2.5.4.3": "CN",
     "2.5.4.4": "SN",
@@ -83,13 +83,13 @@ SHORT_NAMES = {
     "1.3.6.1.4.1.311.60.2.1.2": "jurisdictionST",
     "1.3.6.1.4.1.311.60.2.1.3": "jurisdictionC",
 }
-# OpenSSL writes an unknown type into a buffer of 80 bytes.
+# OpenSSL cuts the dotted form of an unknown type to 79 characters, because its buffer has 80 bytes.
 _TYPE_LIMIT = 79
 _CODECS = {
     der.UTF8_STRING: "utf-8",
     der.BMP_STRING: "utf-16-be",
     der.UNIVERSAL_STRING: "utf-32-be",
-    # Types that OpenSSL reads as one byte per character, T.61 included.
+    # Types that OpenSSL reads as one byte per character, including T.61.
     der.PRINTABLE_STRING: "latin-1",
     der.T61_STRING: "latin-1",
     der.IA5_STRING: "latin-1",
@@ -122,7 +122,7 @@ def _relative_names(name: bytes) -> list[list[_NameAttribute]]:
 def _displayed_octets(value: der.Element) -> bytes:
     """Return the bytes of a value that OpenSSL displays.
 
-    For a BIT STRING (x500UniqueIdentifier), the octet that counts unused bits is omitted.
+    Omits the first octet of a BIT STRING (x500UniqueIdentifier), which is the number of unused bits.
     """
     return value.content[1:] if value.tag == der.BIT_STRING else value.content
 
@@ -171,8 +171,8 @@ def _fold(text: str) -> str:
 def canonicalize_name(name: x509.Name | bytes) -> bytes:
     """Convert a name to the form in which OpenSSL compares names: equal bytes mean equal names.
 
-    Each string becomes a UTF8String with ASCII letters in lower case, outer blanks removed and repeated blanks reduced
-    to one. The outer SEQUENCE is omitted.
+    Each string becomes a UTF8String with ASCII letters in lower case, without outer blanks, and with single blanks
+    between words. The result has no outer SEQUENCE.
     """
     canonical = bytearray()
     for entries in _relative_names(name if isinstance(name, bytes) else name.public_bytes()):
@@ -183,7 +183,10 @@ def canonicalize_name(name: x509.Name | bytes) -> bytes:
 
 
 def compute_name_hash(name: x509.Name | bytes) -> str:
-    """X509_NAME_hash: the first four bytes of the canonical name's SHA-1, in little-endian order, as 8 hex digits."""
+    """Compute OpenSSL's X509_NAME_hash: the first four bytes (little-endian) of the SHA-1 of the canonical name.
+
+    Returns 8 hexadecimal digits.
+    """
     # The hash is part of a file name and protects nothing.
     digest = hashlib.sha1(canonicalize_name(name), usedforsecurity=False).digest()
     return f"{int.from_bytes(digest[:4], 'little'):08x}"

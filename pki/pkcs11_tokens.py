@@ -1,8 +1,8 @@
 """Private keys in a PKCS#11 token (OASIS PKCS#11 v2.40).
 
 The token creates the keys, and never exports a private key. Callers use the keys like local keys, and identify each key
-by its CKA_ID. After a fork, or after a failure of the token, this module opens a new session. So Admit needs no restart
-when the token returns. Needs the package extra `pkcs11`.
+by its CKA_ID. After a fork, or after a failure of the token, this module opens a new session with the token. So Admit
+needs no restart after a failure. This module requires the package extra `pkcs11`.
 """
 
 import os
@@ -26,7 +26,7 @@ _RSA_BITS = {"rsa-2048": 2048, "rsa-3072": 3072}
 
 
 class Pkcs11Token:
-    """A token, accessed through a PKCS#11 module. Thread-safe: the token runs one operation at a time."""
+    """A token, which this class uses through a PKCS#11 module. Thread-safe: runs one operation at a time."""
 
     def __init__(self, module: Path, label: str, pin: str) -> None:
         self._module = module
@@ -110,9 +110,9 @@ class Pkcs11Token:
             raise pkcs11.NoSuchKey(f"The token {self._label!r} has no key {key_id.hex()}.") from exc
 
     def _run(self, operation: Callable[[Any], _T]) -> _T:
-        """Run an operation with a session.
+        """Run an operation in a session of the token.
 
-        If the token reports an error, such as an invalid session, the operation runs once more in a new session.
+        If the token reports an error, such as an invalid session, the function repeats the operation in a new session.
         """
         pkcs11 = _import_library()
         with self._lock:
@@ -137,11 +137,11 @@ class Pkcs11Token:
             raise TokenRefused(f"PKCS#11 module {self._module} does not exist. Check ADMIT_PKCS11_MODULE.")
         try:
             module = pkcs11.lib(str(self._module))
-            # A module knows only the tokens that were present at its start, and does not support forks.
+            # A PKCS#11 module knows only the tokens that were present when it started, and does not support forks.
             module.reinitialize()
             self._session = module.get_token(token_label=self._label).open(rw=True, user_pin=self._pin)
         except (pkcs11.PinIncorrect, pkcs11.PinInvalid, pkcs11.PinLenRange) as exc:
-            # Never try it again: a token locks itself after a few wrong PINs.
+            # Do not use this PIN again, because a token locks after a few wrong PINs.
             self._pin_refused = True
             raise self._wrong_pin() from exc
         except pkcs11.PinLocked as exc:
@@ -152,8 +152,8 @@ class Pkcs11Token:
         except pkcs11.NoSuchToken as exc:
             raise TokenUnavailable(f"Token {self._label!r} does not exist. Check ADMIT_PKCS11_TOKEN.") from exc
         except RuntimeError as exc:
-            # The error has a PKCS#11 code, so this is a PKCS#11 module. The module may have no free session, or fail
-            # temporarily.
+            # The error has a PKCS#11 code, so the file is a PKCS#11 module. The failure may be temporary, for example
+            # because no session is free.
             if isinstance(exc, pkcs11.PKCS11Error) and type(exc) is not pkcs11.PKCS11Error:
                 raise
             raise TokenRefused(f"{self._module} is not a PKCS#11 module: {exc}") from exc
@@ -180,7 +180,7 @@ def _error_text(exc: Exception) -> str:
 
 
 class _TokenKey:
-    """Common methods of keys in a token. These keys cannot be exported. A copy of a key object is the same object."""
+    """Common methods of keys in a token. Keys cannot be exported. `copy` returns the key object itself."""
 
     def private_numbers(self) -> NoReturn:
         _refuse("cannot be exported")
@@ -201,7 +201,7 @@ class _TokenKey:
 
 
 class TokenEcKey(_TokenKey, ec.EllipticCurvePrivateKey):
-    """ECDSA key (FIPS 186-5). The token receives only the hash."""
+    """ECDSA key (FIPS 186-5). The token receives only the hash of the data that it signs."""
 
     def __init__(self, token: Pkcs11Token, key_id: bytes, public: ec.EllipticCurvePublicKey) -> None:
         self._token, self._key_id, self._public = token, key_id, public
@@ -215,7 +215,8 @@ class TokenEcKey(_TokenKey, ec.EllipticCurvePrivateKey):
             hashing.update(data)
             digest = hashing.finalize()
         raw = self._token.sign(self._key_id, digest, "ECDSA")
-        # The token returns r and s, each as long as the order (PKCS#11 2.3.1). X.509 needs ECDSA-Sig-Value (RFC 5480).
+        # The token returns r and s, each as long as the order of the curve (PKCS#11 2.3.1). X.509 requires
+        # ECDSA-Sig-Value (RFC 5480).
         half = len(raw) // 2
         return encode_dss_signature(int.from_bytes(raw[:half]), int.from_bytes(raw[half:]))
 
@@ -235,7 +236,7 @@ class TokenEcKey(_TokenKey, ec.EllipticCurvePrivateKey):
 
 
 class TokenRsaKey(_TokenKey, rsa.RSAPrivateKey):
-    """RSA key for RSASSA-PKCS1-v1_5 (RFC 8017 8.2), as X.509 uses it."""
+    """RSA key for signatures with RSASSA-PKCS1-v1_5 (RFC 8017 8.2)."""
 
     def __init__(self, token: Pkcs11Token, key_id: bytes, public: rsa.RSAPublicKey) -> None:
         self._token, self._key_id, self._public = token, key_id, public

@@ -1,16 +1,15 @@
-"""Certificate profiles: checks a JSON-like form and converts the form to a `CertificateProfile`.
+"""Certificate profiles: functions to check a profile in JSON form, and to convert it to a `CertificateProfile`.
 
-The example below shows the form of a profile. The fields `backdate_minutes`, `path_length`, `allowed_names`,
-`required_names` and `ocsp_no_check` are optional. The limits of a tenant's choice (`validity_days_most`, `keys`) are
-optional, too.
+The example below shows a profile. The fields `backdate_minutes`, `path_length`, `allowed_names`, `required_names` and
+`ocsp_no_check` are optional. The limits for overrides of a tenant (`validity_days_most`, `keys`) are also optional.
 
     {"authority": false, "key": "ecdsa-p256", "validity_days": 365, "backdate_minutes": 60,
      "key_usage": ["digital-signature"], "extended_key_usage": ["client-auth"],
      "allowed_names": ["dns", "uri"], "required_names": [],
      "validity_days_most": 1826, "keys": ["ecdsa-p256", "rsa-2048"]}
 
-A tenant's own choice has the form {"validity_days": 90, "key": "rsa-2048"}. Each of the two fields may be missing.
-`adjust_profile` applies the choice to a profile.
+A tenant can override two fields: {"validity_days": 90, "key": "rsa-2048"}. Each of these fields may be missing.
+`adjust_profile` applies the overrides to a profile.
 """
 
 from collections.abc import Mapping
@@ -27,7 +26,7 @@ from pki.names import SAN_KINDS, SanKind
 
 _T = TypeVar("_T")
 
-# Usages of RFC 5280 4.2.1.3 for TLS and authorities. key-encipherment is for RSA key exchange in TLS 1.2.
+# Key usages (RFC 5280 4.2.1.3) for TLS and authorities. key-encipherment is for RSA key exchange in TLS 1.2.
 KEY_USAGES = ("digital-signature", "key-encipherment", "key-cert-sign", "crl-sign")
 EXTENDED_KEY_USAGES = {
     "server-auth": ExtendedKeyUsageOID.SERVER_AUTH,
@@ -35,7 +34,7 @@ EXTENDED_KEY_USAGES = {
     "ocsp-signing": ExtendedKeyUsageOID.OCSP_SIGNING,
     # RFC 4334 2. Some supplicants require it in a RADIUS server's certificate.
     "eap-over-lan": x509.ObjectIdentifier("1.3.6.1.5.5.7.3.14"),
-    # id-kp-cmcRA (RFC 6402 2.10): the owner of the key responds to enrolments on behalf of the authority.
+    # id-kp-cmcRA (RFC 6402 2.10): the owner of the key may handle enrolments for the authority.
     "registration-authority": x509.ObjectIdentifier("1.3.6.1.5.5.7.3.28"),
 }
 _MAX_DAYS = 36525
@@ -46,19 +45,20 @@ _MAX_BACKDATE_MINUTES = 1440
 class CertificateProfile:
     name: str
     authority: bool
-    # Number of authorities that may follow in the chain (RFC 5280 4.2.1.9); None for any number.
+    # Maximum number of authorities below this authority in a chain (RFC 5280 4.2.1.9); None for no limit.
     path_length: int | None
     key: KeyKind
     validity: timedelta
-    # Time by which validity begins before issuance, because clocks of devices may be late.
+    # Time from the start of the validity to the issue of the certificate, because clocks of devices may be late.
     backdate: timedelta
     key_usage: frozenset[str]
     extended_key_usage: tuple[str, ...]
     allowed_names: frozenset[SanKind]
     required_names: frozenset[SanKind]
-    # Whether the certificate's own status is never checked, because it signs statuses (RFC 6960 4.2.2.2.1).
+    # Whether clients must not check the status of the certificate, because it signs OCSP responses (RFC 6960
+    # 4.2.2.2.1).
     ocsp_no_check: bool
-    # Limits for a tenant's own choice.
+    # Limits for overrides of a tenant: maximum validity, and allowed kinds of keys.
     validity_most: timedelta
     keys: frozenset[KeyKind]
 
@@ -123,7 +123,7 @@ class _ProfileReader:
 
 
 def parse_profiles(written: Mapping[str, Mapping[str, Any]]) -> dict[str, CertificateProfile]:
-    """Validated profiles by name. Raises ProfileErrors with each mistake of all profiles."""
+    """Check the profiles, and return them by name. Raises ProfileErrors with all mistakes of all profiles."""
     mistakes: list[str] = []
     profiles = {name: _parse_profile(name, fields, mistakes) for name, fields in written.items()}
     if mistakes:
@@ -156,7 +156,7 @@ def _parse_profile(name: str, written: Mapping[str, Any], mistakes: list[str]) -
 
 
 def adjust_profile(profile: CertificateProfile, written: Mapping[str, Any]) -> CertificateProfile:
-    """Apply a tenant's own choice of validity and key to a profile. Raises ProfileErrors with each mistake."""
+    """Apply a tenant's overrides of validity and key to a profile. Raises ProfileErrors with all mistakes."""
     mistakes: list[str] = []
     reader = _ProfileReader(profile.name, written, mistakes)
     days = reader.number("validity_days", 1, profile.validity_most.days, default=profile.validity.days)
@@ -237,7 +237,7 @@ BUILT_IN_PROFILES: Mapping[str, Mapping[str, Any]] = {
         "validity_days_most": 1826,
         "keys": _ANY_KEY,
     },
-    # Only for self-tests of the tenant. The certificate is valid only as long as a self-test takes.
+    # Only for self-tests of the tenant. The certificate is valid only for the duration of a self-test.
     "eap-client-self-test": {
         "key": "ecdsa-p256",
         "validity_days": 1,
@@ -265,8 +265,8 @@ BUILT_IN_PROFILES: Mapping[str, Mapping[str, Any]] = {
         "validity_days_most": 1826,
         "keys": _ANY_KEY,
     },
-    # An OCSP signer's certificate cannot be revoked (RFC 6960 4.2.2.2.1). So it is valid for a short time, and renewed
-    # after half of this time.
+    # Clients do not check the status of an OCSP signer's certificate (RFC 6960 4.2.2.2.1). So it is valid for a short
+    # time, and Admit renews it after half of this time.
     "ocsp-signer": {
         "key": "ecdsa-p256",
         "validity_days": 14,
@@ -276,7 +276,7 @@ BUILT_IN_PROFILES: Mapping[str, Mapping[str, Any]] = {
         "validity_days_most": 90,
         "keys": _ANY_KEY,
     },
-    # RFC 8894 3.1: clients encrypt requests with this key, which only RSA supports.
+    # Clients encrypt requests with this key (RFC 8894 3.1), so the key must be RSA.
     "scep-ra": {
         "key": "rsa-2048",
         "validity_days": 820,

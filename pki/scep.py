@@ -1,4 +1,4 @@
-"""SCEP messages (RFC 8894) as bytes: parses and verifies requests, builds responses.
+"""SCEP messages (RFC 8894): functions to parse and verify requests, and to build responses.
 
 This module does not depend on tenants.
 """
@@ -49,14 +49,14 @@ _MAX_CHALLENGE = 2048
 # Maximum length of the rejection text, which a device may display.
 _MAX_TEXT = 200
 
-# RFC 8894 3.5.2. SHA-384 is supported, but missing in the RFC's list. strongSwan 5.9.8 reads "SHA-384" as
-# "SCEPStandard", and requests nothing from a server without it.
+# Capabilities (RFC 8894 3.5.2). The RFC's list lacks SHA-384, which Admit supports. strongSwan 5.9.8 reads "SHA-384" as
+# "SCEPStandard", and sends no requests to a server without this capability.
 CAPABILITIES = ("AES", "POSTPKIOperation", "Renewal", "SCEPStandard", "SHA-256", "SHA-384", "SHA-512")
 
 
 @dataclass(frozen=True, slots=True)
 class ScepRequest:
-    """A parsed pkiMessage. Call `require_proven` before you use the content of the message."""
+    """A parsed pkiMessage. Call `require_proven` to verify the signature before you use the content of the message."""
 
     message_type: MessageType
     transaction_id: str
@@ -78,7 +78,7 @@ class ScepRequest:
 
 @dataclass(frozen=True, slots=True)
 class ScepResponder:
-    """The registration authority, which decrypts envelopes and signs responses (RFC 8894 2.1.2)."""
+    """Certificate and key of the registration authority, to decrypt envelopes and sign responses (RFC 8894 2.1.2)."""
 
     certificate: x509.Certificate
     key: rsa.RSAPrivateKey
@@ -135,8 +135,9 @@ def build_success(
 ) -> bytes:
     """Build a CertRep that contains only the certificate, encrypted for the request's signer (RFC 8894 3.3.2).
 
-    `cipher` is the cipher of the request, because the client supports this cipher. The authorities come with GetCACert
-    only: some clients take the first certificate of a message as the client's certificate.
+    Set `cipher` to the cipher of the request, because the client supports this cipher. The response does not contain
+    authorities, because some clients use the first certificate of a message as their own. Clients get the authorities
+    with GetCACert.
     """
     envelope = seal_envelope(cms.certificates_only([certificate]), request.signer, cipher)
     return _build_reply(request, responder, envelope, {_PKI_STATUS: _encode_text(_SUCCESS)})
@@ -175,8 +176,8 @@ def _build_reply(
 
 
 def _encode_text(text: str) -> bytes:
-    """Encode the text as PrintableString, even if the text has characters that PrintableString excludes.
+    """Encode the text as PrintableString, even if it has characters that PrintableString excludes.
 
-    So the response repeats the client's transactionID unchanged.
+    A transactionID can contain such characters, and a response must repeat the client's transactionID unchanged.
     """
     return der.encode(der.PRINTABLE_STRING, text.encode("ascii"))

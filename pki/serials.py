@@ -6,9 +6,9 @@ _OCTETS = 16
 
 
 def random_serial() -> int:
-    """A random number of exactly 16 octets. The first octet is 0x01 to 0x7f.
+    """Return a random number of exactly 16 octets, whose first octet is 0x01 to 0x7f.
 
-    So DER needs no padding octet, no leading zero is lost, and all tools print the same hex digits.
+    With this first octet, DER needs no padding octet, no leading zero is lost, and all tools print the same digits.
     """
     first = 1 + secrets.randbelow(0x7F)
     return int.from_bytes(bytes((first,)) + secrets.token_bytes(_OCTETS - 1))

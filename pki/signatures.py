@@ -1,4 +1,4 @@
-"""Signatures of X.509: verification with a public key, and signing of CRLs and OCSP responses."""
+"""X.509 signatures: functions to verify a certificate's signature, and to sign CRLs and OCSP responses."""
 
 from functools import lru_cache
 
@@ -12,17 +12,14 @@ from pki import der
 from pki.errors import UNREADABLE_ERRORS
 from pki.keys import PrivateKey, signature_hash
 
-# Limit of cached keys, above the number of authorities in use at a time.
+# Maximum number of cached keys, which is more than the number of authorities in use at a time.
 _MAX_KEYS = 2_000
-# Errors for a damaged key or signature, or one of another kind.
+# Errors if a key or signature is damaged or is not of the expected kind.
 _INVALID_SIGNATURE_ERRORS = (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError)
 
 
 def public_key_der(certificate_der: bytes) -> bytes:
-    """SubjectPublicKeyInfo of a certificate.
-
-    Returns b"", which matches no signature, if the certificate cannot be parsed.
-    """
+    """Return the SubjectPublicKeyInfo of a certificate, or b"" (which matches no signature) for invalid DER."""
     try:
         key = x509.load_der_x509_certificate(certificate_der).public_key()
     except UNREADABLE_ERRORS:
@@ -31,9 +28,9 @@ def public_key_der(certificate_der: bytes) -> bytes:
 
 
 def is_signed_with(signed: x509.Certificate, public_key: bytes) -> bool:
-    """Whether this key (SubjectPublicKeyInfo) made the certificate's signature (RFC 5280 6.1.3 (a)(1)).
+    """Whether `signed` is signed with the key `public_key` (SubjectPublicKeyInfo; RFC 5280 6.1.3 (a)(1)).
 
-    Does not compare names, because OpenSSL has built the chain and treats different spellings of a name as equal.
+    Does not compare issuer and subject names. OpenSSL has already compared them, and accepts different spellings.
     """
     try:
         _verify(signed, _load_key(public_key))
@@ -67,7 +64,7 @@ def _verify(signed: x509.Certificate, key: PublicKeyTypes) -> None:
 
 
 _NULL = der.encode(der.NULL, b"")
-# AlgorithmIdentifiers: without parameters by RFC 5758 3.2 (ECDSA), with NULL by RFC 4055 5 (RSA).
+# AlgorithmIdentifiers have no parameters for ECDSA (RFC 5758 3.2), and NULL as parameters for RSA (RFC 4055 5).
 _ECDSA = {
     "sha256": der.sequence(der.object_identifier("1.2.840.10045.4.3.2")),
     "sha384": der.sequence(der.object_identifier("1.2.840.10045.4.3.3")),
@@ -89,8 +86,8 @@ def sign_content(key: PrivateKey, content: bytes) -> bytes:
 
 
 def encode_signed(key: PrivateKey, content: bytes, *more: bytes) -> bytes:
-    """Sign `content`, and encode the content with the signature.
+    """Sign `content`, and encode content and signature in a sequence.
 
-    The parts in `more` follow the signature and are not signed.
+    The unsigned parts in `more` follow the signature.
     """
     return der.sequence(content, signature_algorithm(key), der.bit_string(sign_content(key, content)), *more)

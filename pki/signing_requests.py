@@ -1,4 +1,4 @@
-"""Certificate signing requests (PKCS#10, RFC 2986): a public key whose owner signed the request, and proposed names."""
+"""Certificate signing requests (PKCS#10, RFC 2986): a public key and proposed names, signed with the private key."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ _MAX_BYTES = 32 * 1024
 @dataclass(frozen=True, slots=True)
 class SigningRequest:
     public_key: PublicKey
-    # Names are only proposals. The issuer decides the names of the certificate.
+    # The names are only proposals. The issuer selects the names in the certificate.
     common_name: str
     sans: tuple[San, ...]
 

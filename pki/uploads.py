@@ -1,4 +1,4 @@
-"""Uploaded authorities: parses common file formats, and checks certificates before Admit trusts the certificates."""
+"""Uploaded authorities: functions to parse common file formats, and to check certificates before Admit trusts them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -37,7 +37,8 @@ _CLIENT_USAGES = {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTEN
 
 
 def read_certificates(data: bytes) -> list[x509.Certificate]:
-    """Certificates in a file: one or several in PEM, one in DER, or PKCS#7 (RFC 2315) in PEM or DER.
+    """Return the certificates in a file: PEM with one or several certificates, DER with one certificate, or PKCS#7 (RFC
+    2315) in PEM or DER.
 
     Raises UploadNotReadable.
     """
@@ -78,7 +79,7 @@ def _load_der(data: bytes) -> list[x509.Certificate]:
 
 
 def _require_readable(certificate: x509.Certificate, number: int) -> None:
-    """Read all parts of a certificate, because `cryptography` parses a part only at the first read of the part."""
+    """Read all parts of a certificate, because `cryptography` finds an error in a part only when the part is read."""
     try:
         subject_line(certificate)
         issuer_line(certificate)
@@ -90,10 +91,7 @@ def _require_readable(certificate: x509.Certificate, number: int) -> None:
 
 
 def is_root(certificate: x509.Certificate) -> bool:
-    """Whether the certificate is self-signed.
-
-    Accepts a weak signature, because nothing relies on a root's signature.
-    """
+    """Whether the certificate is self-signed. Accepts weak signatures, because nothing relies on a root's signature."""
     if subject_line(certificate) != issuer_line(certificate):
         return False
     return is_signed_with(certificate, _public_key(certificate)) or (
@@ -125,18 +123,12 @@ def has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bo
 
 
 def compute_key_identifier(certificate: x509.Certificate) -> bytes:
-    """Compute the key identifier from the public key (RFC 5280 4.2.1.2, first method).
-
-    Ignores the identifier in the certificate.
-    """
+    """Compute the key identifier from the public key (RFC 5280 4.2.1.2, method 1). Ignores the certificate's own."""
     return x509.SubjectKeyIdentifier.from_public_key(certificate.public_key()).digest
 
 
 def list_mistakes(certificate: x509.Certificate, *, now: datetime) -> Iterable[str]:
-    """Reasons not to trust this authority for device certificates, as sentences.
-
-    Empty if the authority can be trusted.
-    """
+    """Yield, as sentences, the reasons why Admit cannot trust this authority for device certificates."""
     extensions = {extension.oid: extension for extension in certificate.extensions}
     constraints = extensions.get(ExtensionOID.BASIC_CONSTRAINTS)
     if constraints is None or not constraints.value.ca:

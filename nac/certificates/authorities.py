@@ -47,7 +47,7 @@ def create_tenant_authorities(
 ) -> TenantAuthorities:
     """Create the root, issuing authority and EAP server certificate of a tenant.
 
-    The session needs a database scope that includes the tenant. The function commits the session before each signature.
+    Requires a session in a database scope that includes the tenant. Commits the session before each signature.
     If the process dies before the last signature, the worker creates the authorities again
     (`finish_tenant_authorities`) or issues the missing server certificate (`nac.certificates.server_renewal`).
 
@@ -89,7 +89,7 @@ def create_tenant_authorities(
 def finish_tenant_authorities(
     session: Session, *, actor: str, tenant_id: TenantId, signing: SigningContext, now: datetime
 ) -> TenantAuthorities | None:
-    """Create a tenant's authorities if the first attempt was interrupted and abandoned (`nac.certificates.intents`).
+    """Create a tenant's authorities if Admit abandoned the first attempt after an interruption (see `intents`).
 
     Returns None if no attempt was abandoned, or if the tenant is being deleted. Commits the session before each
     signature.
@@ -103,7 +103,7 @@ def finish_tenant_authorities(
 def complete_tenant_authorities(
     session: Session, *, actor: str, tenant_id: TenantId, signing: SigningContext, now: datetime
 ) -> None:
-    """Create missing authorities or a missing server certificate, without waiting for an earlier attempt.
+    """Create missing authorities or a missing server certificate, without waiting until Admit abandons an attempt.
 
     Call this function only if the process of the earlier attempt has ended. Raises AlreadyExists if another process
     created the authorities first. Commits the session before each signature.
@@ -122,7 +122,7 @@ def first_server_names(session: Session, tenant: Tenant) -> Sequence[str]:
 
 
 def list_authorities(session: Session, *, tenant_id: TenantId) -> Sequence[CertificateAuthority]:
-    """List all authorities of the tenant: roots first, then by kind; the newest authority of each kind first."""
+    """List all authorities of the tenant: roots first, then by kind. Within a kind, the newest authority is first."""
     return repository.list_authorities(session, tenant_id)
 
 
@@ -144,7 +144,8 @@ def list_own_authority_certificates(session: Session, *, tenant_id: TenantId) ->
 
 
 def require_authority(session: Session, *, tenant_id: TenantId, which: str, lock: bool = False) -> CertificateAuthority:
-    """Return the authority with the id `which`, or the newest active authority of the kind `which` ("root", "issuing").
+    """Return the authority with the id `which`. If `which` is "root" or "issuing", return the newest active authority
+    of this kind.
 
     `lock` locks all authorities of the tenant. Raises AuthorityNotFound.
     """

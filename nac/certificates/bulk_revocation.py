@@ -1,6 +1,6 @@
-"""Revocation of all certificates of a device, a user or an authority, in one transaction with batches.
+"""Revocation of all certificates of a device, a user or an authority, in batches within one transaction.
 
-Also suspends and reinstates all certificates of a device or user.
+The module also suspends and reinstates all certificates of a device or user.
 """
 
 from collections.abc import Sequence
@@ -38,26 +38,25 @@ class RevocationResult:
 
     authorities: int = 0
     certificates: int = 0
-    # Number of live sessions that Admit requests NASes to end.
+    # Number of live sessions for which Admit sends a Disconnect-Request to the NAS.
     disconnects: int = 0
 
 
 class _StatusChange(NamedTuple):
-    """Change of status: the verb for the audit log, the statuses to replace, the new status, the reason, and the time
-    (None for a reinstatement)."""
-
+    # Verb for the audit log.
     verb: str
+    # The change applies to certificates with one of these statuses.
     before: tuple[str, ...]
     status: Literal["valid", "suspended", "revoked"]
     reason: str
+    # Time of the revocation or suspension; None for a reinstatement.
     since: datetime | None
 
 
 def issued_to_clause(
     session: Session, *, tenant_id: TenantId, mac: str | None = None, user_name: str | None = None
 ) -> ColumnElement[bool]:
-    """Return the SQL condition for certificates of the endpoint `mac`. Without `mac`, the condition selects
-    certificates of the user.
+    """Return the SQL condition that selects the certificates of the endpoint `mac` or, without `mac`, of the user.
 
     Raises NotFound if the endpoint or user does not exist.
     """
@@ -89,8 +88,10 @@ def suspend_all(
 
 
 def reinstate_all(session: Session, *, actor: str, tenant_id: TenantId, which: ColumnElement[bool]) -> RevocationResult:
-    """Reinstate all suspended certificates, even certificates that were suspended one at a time. Revoked certificates
-    stay revoked."""
+    """Reinstate all suspended certificates that match `which`, including certificates that were suspended individually.
+
+    Revoked certificates stay revoked.
+    """
     return _change_where(
         session, actor, tenant_id, which, _StatusChange("reinstate", ("suspended",), "valid", "", None)
     )
@@ -101,7 +102,7 @@ def revoke_authority(
 ) -> RevocationResult:
     """Revoke an authority, all authorities below it, and all certificates of these authorities, permanently.
 
-    The tenant stops trusting the authority if it is external.
+    If the authority is external, the tenant no longer trusts the authority.
     """
     tenant = repository.lock_tenant(session, tenant_id)
     authority = require_authority(session, tenant_id=tenant_id, which=which)
@@ -135,8 +136,7 @@ def revoke_authority(
 def _revoke_cross_certificates(
     session: Session, rows: Sequence[CertificateAuthority], now: datetime, reason: str
 ) -> list[AuthorityIntent]:
-    """Revoke the cross-certificates of these authorities. Returns the rows (AuthorityIntent) of the revoked
-    cross-certificates.
+    """Revoke the cross-certificates of these authorities. Returns the AuthorityIntent row of each cross-certificate.
 
     If a cross-certificate stayed valid, devices that trust the old root would still accept certificates of the revoked
     authority.

@@ -11,8 +11,9 @@ from nac.models import Tenant
 from pki.names import San, build_san, read_sans
 
 SERVER_PROFILE = "eap-server"
-# radiusd's attribute parser removes escapes from names that OpenSSL prints (a backslash before n, r, t, " or digits).
-# Its Python module escapes the names again. Names that Admit creates avoid all such characters.
+# Characters that names of Admit's authorities must not contain, because radiusd changes these characters. Its attribute
+# parser removes escapes (a backslash before n, r, t, " or digits) from the names that OpenSSL prints. Its Python module
+# escapes the names again.
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 .,&()'-]+")
 # With this limit, "<name> Issuing CA" fits into the 64 characters of a common name.
 _MAX_PLAIN_LENGTH = 48
@@ -21,9 +22,9 @@ _MAX_PLAIN_LENGTH = 48
 def require_no_server_name(servers: Iterable[bytes], *, common_name: str | None, sans: Iterable[San]) -> None:
     """Check that no requested name belongs to a RADIUS server. `servers` are the certificates of the RADIUS servers.
 
-    Devices recognise the RADIUS server by its DNS name. Some devices do not check the certificate's usage, so the
+    Devices recognise the RADIUS server by its DNS name. Some devices do not check the extended key usage, so the
     holder of any certificate with that name could imitate the server. Some devices compare only the end of a name, so
-    subdomains of a server name are reserved, too. Raises CertificateRefused.
+    subdomains of a server name are also reserved. Raises CertificateRefused.
     """
     names = [item.value for item in sans if item.kind == "dns"]
     if common_name is not None:
@@ -39,8 +40,7 @@ def require_no_server_name(servers: Iterable[bytes], *, common_name: str | None,
 
 
 def subject_organisation(tenant: Tenant, name: str = "") -> str:
-    """Return the organisation for certificate subjects: `name`, otherwise the tenant's name, otherwise the tenant's
-    slug."""
+    """Return the organisation for certificate subjects: `name`, by default the tenant's name or slug."""
     return _to_plain(name or tenant.name) or tenant.slug[:_MAX_PLAIN_LENGTH]
 
 
@@ -50,7 +50,7 @@ def default_server_name(tenant: Tenant) -> str:
 
 
 def add_dns_name(name: str, names: Sequence[San]) -> tuple[San, ...]:
-    """Add `name` to the alternative names `names`. RadSec clients look for the server name there (RFC 6614 2.3)."""
+    """Add the DNS name `name` to the alternative names `names`, where RadSec clients expect it (RFC 6614 2.3)."""
     with translate_pki_errors():
         own = build_san("dns", name)
     return tuple(names) if own in names else (own, *names)

@@ -1,9 +1,10 @@
-"""Certificates that expire soon: lists, counts and warnings. A warning period is a number of days before the expiry
-(EXPIRY_WINDOW_DAYS). A certificate gets at most one warning per warning period.
+"""Certificates that expire soon: lists, counts and warnings.
 
-Covers authorities (created by Admit or uploaded), server certificates and client certificates. A certificate is not
-listed if a newer certificate has the same name and profile. Admit skips a warning period that is longer than half of
-the certificate's life.
+A warning period is a number of days before the expiry (EXPIRY_WINDOW_DAYS). Admit warns at most once about a
+certificate in each warning period. Admit skips a warning period that is longer than half of the certificate's validity.
+
+The module covers authorities (created by Admit or uploaded), server certificates and client certificates. It omits a
+certificate if a newer certificate has the same name and profile.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,7 +52,7 @@ WITH given AS (
     ) w
     WHERE s.tenant_id = :tenant AND s.not_after > :now AND s.not_after <= :now + make_interval(days => :within)
         AND w.days IS NOT NULL
-    -- A warning in the future comes from a wrong clock.
+    -- A stored time of a warning in the future comes from a wrong clock. Warn again.
     ON CONFLICT (tenant_id, subject_id, days) DO UPDATE SET warned_at = excluded.warned_at
         WHERE expiry_warnings.warned_at > excluded.warned_at + interval '5 minutes'
     RETURNING subject_id, days
@@ -108,7 +109,7 @@ def list_expiring(
 
 
 def count_expiring(session: Session, *, tenant_id: TenantId, now: datetime) -> dict[ExpiringKind, dict[int, int]]:
-    """Count expiring certificates by kind and warning period (days). A longer period includes the shorter periods."""
+    """Count expiring certificates by kind and warning period (days). A longer period includes all shorter periods."""
     counts: dict[ExpiringKind, dict[int, int]] = {kind: dict.fromkeys(EXPIRY_WINDOW_DAYS, 0) for kind in EXPIRING_KINDS}
     parameters = _parameters(tenant_id, now, EXPIRY_WINDOW_DAYS[0]) | {"windows": list(EXPIRY_WINDOW_DAYS)}
     for kind, days, count in session.execute(_COUNT_SQL, parameters):
@@ -132,11 +133,8 @@ def record_warnings(session: Session, *, actor: str, tenant_id: TenantId, now: d
 
 
 def _iter_audit_entries(warnings: Sequence[ExpiryNotice]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield target and content of each audit entry.
-
-    Each authority and each server certificate has its own entry. The client certificates of one warning period share
-    an entry.
-    """
+    """Yield target and content of each audit entry: one entry for each authority and each server certificate, and one
+    entry for all client certificates of a warning period."""
     for (kind, days), group in groupby(warnings, lambda warning: (warning.subject.kind, warning.days)):
         subjects = [warning.subject for warning in group]
         if kind == "client":

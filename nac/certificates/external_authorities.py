@@ -1,4 +1,4 @@
-"""External authorities: uploaded by a tenant. radiusd trusts them only for certificates of this tenant's devices."""
+"""External authorities, which a tenant uploaded. radiusd trusts them only for certificates of this tenant's devices."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,9 +32,9 @@ from pki.uploads import (
     read_certificates,
 )
 
-# Each authority is a file for radiusd, and a record that every decision about a certificate reads.
+# Limited because radiusd reads a file for each authority, and each decision about a certificate reads all authorities.
 MAX_AUTHORITIES = 100
-# Maximum authorities with equal names. Admit checks a new certificate against each of them.
+# Maximum number of authorities with equal names. Admit checks a new certificate against each of these authorities.
 MAX_SAME_NAME = 8
 
 
@@ -78,7 +78,7 @@ class _AuthorityUpload:
     tenant_id: TenantId
     now: datetime
     mistakes: list[UploadMistake] = field(default_factory=list)
-    # By DER: each certificate once, with its file name and position.
+    # Maps the DER of each certificate to the certificate, and to its file name and position in the file.
     certificates: dict[bytes, tuple[x509.Certificate, str]] = field(default_factory=dict)
 
     def read(self, name: str, data: bytes) -> None:
@@ -137,8 +137,8 @@ def import_authorities(
 ) -> AuthorityImportResult:
     """Trust the roots and intermediates in `files`: pairs of file name and content.
 
-    The URLs apply to all authorities in the files. If a URL is "", Admit uses the URLs in the device certificates.
-    Raises InvalidUpload with every mistake.
+    The CRL and OCSP URLs apply to all authorities in the files. If a URL is "", Admit uses the URLs in the device
+    certificates. Raises InvalidUpload with all mistakes.
     """
     for name, url in (("crl_url", crl_url), ("ocsp_url", ocsp_url)):
         if url:
@@ -165,7 +165,7 @@ def import_authorities(
     _link_parents(session, tenant_id)
     for row in rows:
         _audit(session, actor, row, "import")
-    # Once OpenSSL has loaded an authority, it ignores new files of authorities with the same name.
+    # After OpenSSL has loaded an authority, it does not read new files of authorities with the same name.
     needs_exchange = any(row.subject in names_held for row in fresh)
     tenant.trusts_external = True
     tenant.trust_generation += needs_exchange
@@ -176,9 +176,9 @@ def import_authorities(
 def delete_authority(
     session: Session, *, actor: str, tenant_id: TenantId, which: str
 ) -> Sequence[CertificateAuthority]:
-    """Stop trusting an external authority, and authorities below it that no other trusted authority signed.
+    """Delete an external authority, so that the tenant no longer trusts it.
 
-    Returns all authorities that are no longer trusted.
+    Also deletes authorities below it, except if another trusted authority signed them. Returns all deleted authorities.
     """
     tenant = repository.lock_tenant(session, tenant_id)
     first = require_external_authority(session, tenant_id=tenant_id, which=which)
@@ -302,7 +302,7 @@ def _update_status_source(
         source.crl_url = crl_url
     if ocsp_url is not None:
         source.ocsp_url = ocsp_url
-    # The revocation list becomes due, so the worker fetches it at once.
+    # The revocation list is now due, so the worker fetches it at once.
     source.crl_due_at = func.now()
     session.flush()
 

@@ -1,7 +1,7 @@
-"""Revocation status from external authorities, fetched by the worker and never during a login.
+"""Revocation status from external authorities, which the worker fetches. Admit never fetches a status during a login.
 
-Each step has three parts. One transaction reads the sources that are due. The worker then fetches statuses without a
-transaction. Another transaction stores the responses. So no row is locked while a remote server responds.
+The worker reads the URLs that are due in one transaction, fetches the statuses without a transaction, and stores the
+responses in another transaction. So Admit locks no row while it waits for a remote server.
 """
 
 import asyncio
@@ -32,13 +32,14 @@ from pki.external_status import (
     read_ocsp,
 )
 
-# Fetch a status again after half of its remaining validity, but after 5 minutes at least and 1 hour at most.
+# The worker fetches a status again after half of its remaining validity, but not before 5 minutes or after 1 hour.
 _MAX_INTERVAL, _MIN_INTERVAL = timedelta(hours=1), timedelta(minutes=5)
-# The worker stops OCSP queries about a certificate that no device used for this time (deletion: FORGET_AFTER).
+# The worker sends no OCSP queries about a certificate that no device used for this time. After FORGET_AFTER, it deletes
+# the certificate.
 _QUERY_WHILE_SEEN = timedelta(days=30)
 FORGET_AFTER = timedelta(days=90)
 MAX_CERTIFICATES = 10_000
-# Maximum OCSP queries per tenant and run of the worker, so that no tenant delays another tenant.
+# Maximum number of OCSP queries per tenant in one run of the worker, so that no tenant delays another tenant.
 _MAX_QUERIES_PER_TURN = 200
 _MAX_PARALLEL = 8
 _MAX_LISTS = 3
@@ -66,15 +67,14 @@ def list_tenants(session: Session) -> Sequence[UUID]:
 
 
 def try_lock_refresh(session: Session) -> bool:
-    """Take the lock for fetching external statuses until the transaction ends. Returns False if another worker has the
-    lock."""
+    """Lock the fetching of external statuses for this transaction. Returns False if another worker has the lock."""
     return bool(session.scalar(select(func.pg_try_advisory_xact_lock(func.hashtext("external_status")))))
 
 
 async def refresh_tenant_status(
     tenant_id: TenantId, web: HttpClient, *, now: datetime, engine: Engine | None = None
 ) -> None:
-    """Fetch the tenant's due revocation lists of external authorities, then due OCSP statuses of certificates."""
+    """Fetch those revocation lists of the tenant's external authorities that are due, then the OCSP statuses."""
     scope = TenantScope(tenant_id)
     with session_scope(scope, engine=engine) as session:
         sources = list_due_crls(session, now)
@@ -108,7 +108,7 @@ def list_due_crls(session: Session, now: datetime) -> list[CrlSource]:
 
 
 def _crl_urls_seen(session: Session, authority_id: UUID) -> tuple[str, ...]:
-    """Return the most frequent CRL URLs in the authority's certificates, at most _MAX_LISTS."""
+    """Return up to _MAX_LISTS CRL URLs: the most frequent URLs in the certificates that the authority issued."""
     url = func.unnest(ExternalCertificate.crl_urls).label("url")
     seen = select(url).where(ExternalCertificate.authority_id == authority_id).subquery()
     query = select(seen.c.url).group_by(seen.c.url).order_by(func.count().desc(), seen.c.url).limit(_MAX_LISTS)
@@ -116,7 +116,7 @@ def _crl_urls_seen(session: Session, authority_id: UUID) -> tuple[str, ...]:
 
 
 async def _fetch_crl(source: CrlSource, web: HttpClient, now: datetime) -> ExternalRevocationList | str:
-    """Fetch and check the revocation list. Returns the list, or the reasons why no URL supplied a valid list."""
+    """Fetch and check the revocation list. Returns the list, or an error text if no URL supplied a valid list."""
     whys = []
     for url in source.urls:
         try:
@@ -133,7 +133,7 @@ def _store_crl(
     session: Session, tenant_id: TenantId, authority_id: UUID, fetched: ExternalRevocationList | str, now: datetime
 ) -> None:
     source = session.get(StatusSource, authority_id, with_for_update=True)
-    # A user deleted the authority during the fetch.
+    # A person deleted the authority during the fetch.
     if source is None:
         return
     source.crl_checked_at = now
@@ -151,7 +151,7 @@ def _store_crl(
 
 
 def _rollback_reason(source: StatusSource, fetched: ExternalRevocationList) -> str:
-    """Return an error if the fetched revocation list is older than the stored list, otherwise "".
+    """Return an error text if the fetched revocation list is older than the stored list, otherwise "".
 
     Without this check, an attacker could undo a revocation by sending an old list.
     """
@@ -200,7 +200,7 @@ def _queue_disconnects(session: Session, tenant_id: TenantId, authority_id: UUID
 
 
 def list_due_queries(session: Session, now: datetime) -> list[OcspQuery]:
-    """Return due OCSP queries about certificates of authorities without a valid revocation list."""
+    """Return OCSP queries that are due, about certificates whose authority has no valid revocation list."""
     seen = ExternalCertificate
     rows = session.execute(
         select(seen, StatusSource.ocsp_url, CertificateAuthority.certificate_der)
@@ -276,8 +276,8 @@ def _store_ocsp_answer(
 
 
 def _delete_unseen(session: Session, tenant_id: TenantId, now: datetime) -> None:
-    """Delete certificates that no device used during the time FORGET_AFTER. If more than MAX_CERTIFICATES remain, also
-    delete the least recently used certificates."""
+    """Delete the certificates that no device used during the time FORGET_AFTER. If more than MAX_CERTIFICATES are left,
+    also delete the least recently used certificates."""
     seen = ExternalCertificate
     newest = select(seen.authority_id, seen.serial).where(seen.tenant_id == tenant_id)
     beyond = newest.order_by(seen.last_seen_at.desc()).offset(MAX_CERTIFICATES)
@@ -292,17 +292,16 @@ _UNSYNCHRONISED = {"synchronize_session": False}
 
 
 def _is_due(at: InstrumentedAttribute[datetime], now: datetime) -> ColumnElement[bool]:
-    """Return the condition for due rows, where `at` is the time of the next fetch.
+    """Return the SQL condition for rows that are due. `at` is the column with the time of the next fetch.
 
-    `_next_check` returns times of at most _MAX_INTERVAL from now. A later time comes from a wrong clock, so the row is
-    due, too.
+    Rows with a time later than _MAX_INTERVAL from now are also due, because this time comes from a wrong clock.
     """
     return or_(at <= now, at > now + _MAX_INTERVAL)
 
 
 def _next_check(now: datetime, until: datetime) -> datetime:
-    """Return the time of the next fetch: after half of the time until `until`, but at least
-    _MIN_INTERVAL and at most _MAX_INTERVAL from now."""
+    """Return the time of the next fetch: halfway between `now` and `until`, but at least _MIN_INTERVAL and at most
+    _MAX_INTERVAL from now."""
     return now + min(max((until - now) / 2, _MIN_INTERVAL), _MAX_INTERVAL)
 
 

@@ -1,8 +1,10 @@
-"""Creation of authorities in two steps: `reserve_authority` records an intent, `sign_*` signs the certificate.
+"""Creation of authorities in two steps.
 
-The caller commits between the steps (`nac.kit.db.commit_intent`). The intent has the key, name and serial number of
-the authority. If Admit abandons the intent, an administrator can find the key of the intent in a PKCS#11 token, and
-delete the key.
+1. `reserve_authority` creates the key of an authority, and records an intent: a row with the name and serial number of
+   the authority that Admit will sign. The caller then commits (`nac.kit.db.commit_intent`).
+2. `sign_*` signs the authority's certificate.
+
+If Admit abandons the intent, the row identifies the unused key in a PKCS#11 token. An administrator can delete the key.
 """
 
 import secrets
@@ -52,8 +54,7 @@ class CrossReservation:
 
 
 def generate_unique_number(slug: str) -> str:
-    """Return a unique suffix for authority names. No later authority may have the same name, because cells compare only
-    names."""
+    """Return a suffix that makes an authority's name unique. Cells identify authorities only by their names."""
     return f"{slug[:_MAX_SLUG_LENGTH]}-{secrets.token_hex(4)}"
 
 
@@ -67,7 +68,7 @@ def reserve_authority(
     signing: SigningContext,
     server_names: Sequence[str] = (),
 ) -> AuthorityReservation:
-    """Record the intent to sign an authority, and create its key.
+    """Create the key of an authority, and record the intent to sign the authority.
 
     `organisation` has at most 48 characters (see `subject_organisation`). `server_names` are the DNS names for the
     tenant's first server certificate.
@@ -145,7 +146,8 @@ def cross_sign(
     signing: SigningContext,
     now: datetime,
 ) -> None:
-    """Sign the reserved cross-certificate (RFC 4210 4.4), for devices that trust only the old root."""
+    """Sign a cross-certificate (RFC 4210 4.4) after `reserve_cross_certificate`. Devices that trust only the old root
+    then accept certificates below the new root."""
     certificate = x509.load_der_x509_certificate(new.certificate_der)
     intent = _require_open_intent(session, tenant_id, reservation.id)
     with translate_pki_errors():
@@ -196,12 +198,16 @@ def _create_intent(
 
 
 def _require_open_intent(session: Session, tenant_id: TenantId, intent_id: UUID) -> AuthorityIntent:
-    """Lock and return an intent that the caller will sign. Raises an error if the intent does not exist, is signed or
-    was abandoned."""
+    """Lock and return the intent (the row of an unsigned authority) whose certificate the caller will sign.
+
+    Raises AuthorityNotFound, or CertificateStatusConflict if the authority is signed or the intent was abandoned.
+    """
     intent = repository.lock_authority_intent(session, tenant_id, intent_id)
     if intent is None:
         raise AuthorityNotFound(
-            "The authority is not reserved.", place="authority", remedy="Reserve the authority first."
+            "Admit has no record of this unfinished authority.",
+            place="authority",
+            remedy="Create the authority again.",
         )
     if intent.signed_at is not None:
         raise CertificateStatusConflict("The authority is already signed.", place="authority")

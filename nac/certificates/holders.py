@@ -17,13 +17,12 @@ from nac.models import Certificate, Endpoint, User
 class CertificateHolder:
     endpoint_id: UUID | None = None
     user_id: UUID | None = None
-    # Name of the endpoint; without an endpoint, name of the user.
+    # Name of the endpoint or, without an endpoint, of the user.
     name: str | None = None
 
 
 def find_holder(session: Session, *, tenant_id: TenantId, mac: str | None, user_name: str | None) -> CertificateHolder:
-    """Return the endpoint `mac` and the user `user_name`. Raises NotFound if the endpoint or the user does not
-    exist."""
+    """Return the endpoint `mac` and the user `user_name`. Raises NotFound if one of them does not exist."""
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac) if mac is not None else None
     user = require_by_name(session, tenant_id=tenant_id, name=user_name) if user_name is not None else None
     return CertificateHolder(
@@ -34,8 +33,8 @@ def find_holder(session: Session, *, tenant_id: TenantId, mac: str | None, user_
 
 
 def describe_holder(session: Session, certificate: Certificate) -> dict[str, str | None]:
-    """Return the MAC address of the endpoint and the name of the user. Each value is None if the endpoint or user was
-    deleted."""
+    """Return the MAC address of the endpoint and the name of the user, each None if the certificate has no endpoint or
+    user, or if the endpoint or user was deleted."""
     tenant_id = certificate.tenant_id
     macs = select(Endpoint.mac).where(Endpoint.tenant_id == tenant_id, Endpoint.id == certificate.endpoint_id)
     names = select(User.name).where(User.tenant_id == tenant_id, User.id == certificate.user_id)

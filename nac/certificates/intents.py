@@ -1,9 +1,8 @@
-"""Intents: certificates that were recorded but not signed. Admit abandons old intents. An abandoned intent never
-becomes a valid certificate.
+"""Intents: rows of certificates (status `intended`) and authorities that Admit recorded but has not signed.
 
-Admit commits an intent before it uses the authority's key for the signature. Signing locks the intent's row, and
-stores the certificate only if the row still has the status `intended`. So if an intent was abandoned, Admit discards a
-signature that completes later.
+Admit commits an intent before it uses the authority's key for the signature. Admit abandons old intents. While Admit
+signs, it locks the row, and it stores the certificate only if the intent is not abandoned. So an abandoned intent never
+becomes a valid certificate.
 """
 
 from collections import Counter
@@ -20,10 +19,10 @@ from nac.core.audit import service as audit
 from nac.kit.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, EnrolmentSecret
 
-# A signature takes milliseconds, or seconds with a slow token. Older intents are stale: another request with the same
-# secret or key can replace them.
+# A signature takes milliseconds, or seconds in a slow PKCS#11 token. After this time, an intent is stale: another
+# request with the same enrolment secret or key can replace it.
 STALE_AFTER = timedelta(seconds=10)
-# The worker abandons intents that are older than this.
+# The worker abandons an intent after this time.
 ABANDON_AFTER = timedelta(minutes=1)
 BATCH_SIZE = 1_000
 
@@ -45,11 +44,12 @@ def abandon_intents(
     now: datetime,
     older_than: timedelta | None = None,
 ) -> int:
-    """Abandon the intents that match `which`, and subtract them from the number of uses of their enrolment secrets.
-    Returns the number of intents.
+    """Abandon the intents of certificates that match `which`, and return their number.
+
+    For each abandoned intent, the function subtracts one use from the intent's enrolment secret.
 
     With `older_than`, the function skips younger intents, and intents that another process is signing. Without
-    `older_than`, the function waits for running signatures.
+    `older_than`, the function waits until running signatures are complete.
     """
     row, age = Certificate, older_than or timedelta()
     query = (
@@ -91,12 +91,12 @@ def _abandon_rows(session: Session, actor: str, rows: Sequence[Certificate], now
     for secret_id in sorted(taken):
         secret = EnrolmentSecret
         session.execute(update(secret).where(secret.id == secret_id).values(uses=secret.uses - taken[secret_id]))
-    # Abandoned certificates are on the revocation list, because a signature may exist.
+    # The revocation list contains abandoned certificates, because Admit may have signed a certificate before a crash.
     record_status_change(session, *rows)
 
 
 def list_tenants_with_stale_intents(session: Session) -> Sequence[TenantId]:
-    """List tenants with intents older than ABANDON_AFTER. Requires a session in PlatformScope."""
+    """List tenants that have intents older than ABANDON_AFTER. Requires a session in PlatformScope."""
     rows: Sequence[Row[Any]] = session.execute(_TENANTS_SQL, {"age": ABANDON_AFTER}).all()
     return [TenantId(row.tenant_id) for row in rows]
 
@@ -104,7 +104,7 @@ def list_tenants_with_stale_intents(session: Session) -> Sequence[TenantId]:
 def abandon_stale_intents(session: Session, *, actor: str, tenant_id: TenantId, now: datetime) -> AbandonedIntents:
     """Abandon the tenant's intents that are older than ABANDON_AFTER.
 
-    If an authority's key is in a PKCS#11 token, an administrator must delete the key there.
+    If the key of an abandoned authority is in a PKCS#11 token, an administrator must delete the key in the token.
     """
     certificates = abandon_intents(
         session, actor=actor, tenant_id=tenant_id, which=true(), now=now, older_than=ABANDON_AFTER

@@ -1,4 +1,5 @@
-"""Issuing in two steps: `reserve_certificate` records an intent, `sign_certificate` commits the intent and signs it.
+"""Issuing in two steps: `reserve_certificate` records the certificate as an intent (a row with the status `intended`),
+and `sign_certificate` commits the row and signs the certificate.
 
 A signature cannot be undone. So Admit commits the row before it signs, and a failure cannot lose the row. The caller
 must commit again before it returns the certificate to the client.
@@ -42,7 +43,7 @@ from pki.profiles import CertificateProfile
 from pki.serials import random_serial, serial_bytes
 
 ClientProfile = Literal["eap-client-user", "eap-client-device", "radsec-nas"]
-# Profiles of certificates whose key only the holder has.
+# Profiles of certificates whose private key only the holder has.
 CLIENT_PROFILES: tuple[ClientProfile, ...] = get_args(ClientProfile)
 # Profiles that an administrator can issue. Holders can neither enrol for "radsec-server" nor renew it.
 IssuableProfile = ClientProfile | Literal["radsec-server"]
@@ -61,17 +62,16 @@ class CertificateReservation:
     sans: tuple[San, ...]
     not_before: datetime
     not_after: datetime
-    # The issuing authority. Its key was opened before the reservation, so an unusable key leaves no intent behind.
+    # The issuing authority. Admit decrypted its key before the reservation, so an unusable key leaves no intent behind.
     issuer: Issuer = field(repr=False)
     root: x509.Certificate
-    # Transaction of the reservation. While the session is still in this transaction, the intent is not committed.
+    # Transaction that recorded the intent. While the session is in this transaction, the intent is not committed.
     made_in: SessionTransaction | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class IssuedCertificate:
-    """A signed certificate for a device. `key` is the only copy of the private key, because Admit does not store the
-    private key."""
+    """A signed certificate for a device. `key` is the only copy of the private key, because Admit does not store it."""
 
     serial: bytes
     profile: str
@@ -104,8 +104,8 @@ def reserve_certificate(
 ) -> CertificateReservation:
     """Check the values, and record a certificate with the status `intended`.
 
-    `public_key`, if known, is reserved for this certificate. Raises CertificateRefused, or Conflict if the tenant has
-    no authority that can sign.
+    If you set `public_key`, no other certificate can have this key. Raises CertificateRefused, or Conflict if the
+    tenant has no authority that can sign.
     """
     signer = repository.get_signer(session, tenant_id, now)
     if signer is None:
@@ -119,7 +119,7 @@ def reserve_certificate(
     with translate_pki_errors():
         subject = subject_name(common_name, organisation=read_organisation(issuer.certificate.subject))
         checked = check_sans(rules, sans)
-        # Reject invalid names before the reservation, because `issue` would reject them after it.
+        # Reject invalid names now, because `issue` would reject them only after the reservation.
         build_general_names(checked)
         if public_key is not None:
             require_acceptable(public_key)
@@ -172,18 +172,19 @@ def sign_certificate(
     signing: SigningContext,
     now: datetime,
 ) -> Certificate:
-    """Sign a reserved certificate. Commits the session before the signature if the reservation is not yet
-    committed.
+    """Sign a reserved certificate. If the reservation is not yet committed, commits the session before the signature.
 
-    Raises CertificateStatusConflict if the certificate is already signed, or was abandoned meanwhile.
+    Raises CertificateStatusConflict if the certificate is already signed or abandoned.
     """
     if session.get_transaction() is reservation.made_in:
         commit_intent(session)
-    # The lock waits for a running revocation of the authority.
+    # If another transaction is revoking the authority, wait for it.
     repository.lock_tenant_shared(session, reservation.tenant_id)
     intent = repository.lock_intent(session, reservation.tenant_id, reservation.serial)
     if intent is None:
-        raise CertificateNotFound(f"Serial number {reservation.serial.hex()} is not reserved.", place="serial")
+        raise CertificateNotFound(
+            f"Admit has no record of the unfinished certificate {reservation.serial.hex()}.", place="serial"
+        )
     row = intent.row
     if row.status == "abandoned":
         raise CertificateStatusConflict(
@@ -241,11 +242,12 @@ def issue_client(
     user_id: UUID | None = None,
     secret_id: UUID | None = None,
 ) -> IssuedCertificate:
-    """Issue a certificate for `public_key`. Without `public_key`, the result contains a new key, which Admit does
-    not store.
+    """Issue a certificate for `public_key`. Without `public_key`, the result contains a new private key, which Admit
+    does not store.
 
-    Commits the session before it signs. `not_before` and `not_after` override the profile's validity. Both times have a
-    time zone and can be in the past or future. Raises DuplicateKey if a certificate other than `renews` has the key.
+    Commits the session before it signs. `not_before` and `not_after` override the validity in the profile. Both times
+    need a time zone, and can be in the past or future. `renews` is the certificate that the new certificate renews.
+    Raises DuplicateKey if any other certificate has the key.
     """
     if public_key is not None:
         _require_new_key(session, actor, tenant_id, public_key_digest(public_key), renews, now)
@@ -286,12 +288,12 @@ def issue_client(
 def _require_new_key(
     session: Session, actor: str, tenant_id: TenantId, digest: bytes, renews: Certificate | None, now: datetime
 ) -> None:
-    """Raise DuplicateKey if another certificate has the key, because Admit could not distinguish the two devices."""
+    """Raise DuplicateKey if another certificate has the key, because Admit could not distinguish two such devices."""
     if renews is not None and renews.public_key_sha256 == digest:
         return
     if not repository.is_key_certified(session, tenant_id, digest):
         return
-    # The other certificate may be a stale intent of the same device. Abandon it, so that the device can try again.
+    # The other certificate may be a stale intent of the same device. Abandon this intent, so that the device can retry.
     same_key, age = Certificate.public_key_sha256 == digest, intents.STALE_AFTER
     intents.abandon_intents(session, actor=actor, tenant_id=tenant_id, which=same_key, now=now, older_than=age)
     if repository.is_key_certified(session, tenant_id, digest):
@@ -308,10 +310,10 @@ def issue_server(
     now: datetime,
     present_from: datetime | None = None,
 ) -> Certificate:
-    """Issue an EAP server certificate. Admit stores the sealed key of the certificate for radiusd.
+    """Issue an EAP server certificate. Admit stores the encrypted private key for radiusd.
 
-    `present_from` is the time from which the cell presents the certificate to devices; None means now. If several
-    certificates are valid, the cell presents the certificate with the latest `present_from` in the past. Commits the
+    The cell presents the certificate to devices from the time `present_from`; None means now. If several certificates
+    are valid, the cell presents the certificate with the latest `present_from` that is not in the future. Commits the
     session before it signs.
     """
     reservation = reserve_server(

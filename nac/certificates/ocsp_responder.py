@@ -1,9 +1,9 @@
 """OCSP responder, with a cache of certificate statuses and signed responses.
 
-Each cache entry refers to the `_CachedAuthority` object that was current when Admit created the entry. A status
-change of any certificate of the authority removes this object, which invalidates all entries that refer to it.
-Threads that started before the change refer to the old object, too. While status changes do not arrive
-(`StatusListener`), the cache is not used.
+Each cache entry refers to the `_CachedAuthority` object that was current when the responder created the entry. If the
+status of any certificate of the authority changes, the responder removes this object. All entries that refer to the
+object are then invalid, even an entry that a thread adds later. While the responder receives no notifications of status
+changes (`StatusListener`), it does not use the cache.
 """
 
 import hashlib
@@ -31,12 +31,12 @@ from pki.errors import OcspRequestMalformed
 from pki.keys import load_key
 from pki.ocsp import CertificateStatus, IssuerHashes, OcspRefusal, OcspRequest, OcspSigner, encode_refusal, read_request
 
-# Validity of a response: clients may use it without asking again (RFC 5019 2.2.4).
+# Validity of a response. Clients may use the response for this time (RFC 5019 2.2.4).
 ANSWER_VALIDITY = timedelta(hours=1)
-# Cached authorities, signers and responses are reloaded after this time.
+# The responder reloads cached authorities and their signers after this time.
 _CACHE_SECONDS = 300.0
 _MAX_AUTHORITIES = 1_000
-# A response takes about 1.3 kB of memory, a status 0.4 kB.
+# A cached response takes about 1.3 kB of memory, and a cached status 0.4 kB.
 _MAX_ANSWERS = 20_000
 _MAX_STATUSES = 50_000
 # Usual requests have about 80 bytes. Responses to longer requests are not cached.
@@ -57,8 +57,7 @@ class OcspResponse:
     etag: str = ""
 
     def holds(self, now: datetime) -> bool:
-        """Whether the response is valid at `now`. The result is False if the clock was set back to a time before the
-        start of the response's validity."""
+        """Whether the response is valid at `now`. False before the start of its validity, if the clock was set back."""
         return (
             self.this_update is not None and self.next_update is not None and self.this_update <= now < self.next_update
         )
@@ -105,17 +104,17 @@ class _LruCache(Generic[_KeyT, _ValueT]):
             self._values.clear()
 
 
-# Compared by identity, because an object with equal values may have been read before a status change.
+# Compared by identity, because an object with equal values may be from the time before a status change.
 @dataclass(frozen=True, slots=True, eq=False)
 class _CachedAuthority:
     hashes: IssuerHashes
-    # The revocation of the authority itself, which applies to all its certificates.
+    # Revocation of this authority, which applies to all certificates that it issued.
     revoked: Revocation | None
-    # Revocation of each authority below, by serial number; None if that authority is not revoked.
+    # Revocation of each authority below this authority, by serial number; None if the lower authority is not revoked.
     below: Mapping[bytes, Revocation | None] = field(repr=False)
-    # None until the worker has created an OCSP signer.
+    # None if the authority has no valid OCSP signer, for example before the worker has created the first signer.
     signer: OcspSigner | None
-    # Time of the monotonic clock, in seconds, when the entry must be reloaded.
+    # Time at which the responder must reload the authority, in seconds of the monotonic clock.
     kept_until: float
 
 
@@ -132,7 +131,8 @@ class OcspResponder:
             _MAX_STATUSES
         )
         self._answers: _LruCache[tuple[UUID, bytes], tuple[_CachedAuthority, OcspResponse]] = _LruCache(_MAX_ANSWERS)
-        # Number of invalidations. If it changes while a thread reads an authority, the thread must not cache it.
+        # Number of invalidations. If this number changes while a thread reads an authority from the database, the
+        # thread must not cache the authority.
         self._forgotten = 0
         self._lock = threading.Lock()
 
@@ -144,7 +144,7 @@ class OcspResponder:
         self._look_up.close()
 
     def recall(self, authority_id: UUID, data: bytes, *, now: datetime) -> OcspResponse | None:
-        """Return the response to `data` (a DER request) without the database; None if the cache lacks a status."""
+        """Return the response to `data` (a DER request) from the cache; None if the cache lacks a status."""
         authority = self._kept(authority_id)
         if authority is None:
             return None
@@ -176,7 +176,7 @@ class OcspResponder:
             authority_id, authority, {certificate.serial for certificate in request.certificates}
         )
         for serial, status in statuses.items():
-            # An unknown certificate may be issued at any time, and PostgreSQL sends no notification of that.
+            # Do not cache "unknown": Admit may issue the certificate at any time, without a notification of PostgreSQL.
             if status != "unknown":
                 self._statuses.put((authority_id, serial), (authority, status))
         return self._answer(authority_id, authority, data, request, statuses, now)

@@ -1,5 +1,5 @@
-"""Offline root keys: an administrator exports and deletes the root's key, and imports the key again to sign an
-authority."""
+"""Offline root keys: an administrator exports the root's key and deletes it in Admit. To sign an authority, the
+administrator imports the key again."""
 
 from cryptography import x509
 from sqlalchemy.orm import Session
@@ -19,7 +19,7 @@ from nac.kit.ids import TenantId
 from nac.models import CertificateAuthority
 from pki.keys import encrypted_key_pem, is_same_public_key, load_encrypted_key
 
-# The root's key protects all certificates of a tenant, so the passphrase must resist offline guessing.
+# All certificates of a tenant depend on the root's key, so the passphrase must resist offline guessing.
 _MIN_PASSPHRASE_LENGTH = 16
 
 
@@ -28,7 +28,7 @@ def export_root_key(
 ) -> tuple[CertificateAuthority, bytes]:
     """Return the active root, and its key as PKCS#8 PEM encrypted with `passphrase`.
 
-    Admit keeps its copy of the key until `forget_root_key`.
+    Admit stores its copy of the key until you call `forget_root_key`.
     """
     root = _require_root(session, tenant_id)
     if root.key_store != "sealed":
@@ -43,8 +43,7 @@ def export_root_key(
 
 
 def forget_root_key(session: Session, *, actor: str, tenant_id: TenantId) -> CertificateAuthority:
-    """Delete the stored root key. Without the root key, Admit cannot sign issuing authorities; everything else
-    works."""
+    """Delete the stored root key. Without this key, Admit cannot sign authorities or the root's revocation lists."""
     root = _require_root(session, tenant_id)
     if root.key_sealed is None:
         raise AuthorityKeyAway(f"Admit does not store the key of {root.name}.", place="authority")

@@ -1,7 +1,7 @@
-"""A tenant's overrides of certificate profiles (validity, key type) and its key store.
+"""A tenant's key store, and the tenant's overrides of certificate profiles (validity, key type).
 
-Admit checks the overrides when it writes and when it reads them, because an update of Admit may narrow a profile's
-limits.
+Admit checks the overrides when it writes and when it reads them, because a new version of Admit may narrow the limits
+of a profile.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from nac.models import CertificateSettings
 from pki.errors import ProfileErrors
 from pki.profiles import PROFILES, CertificateProfile, adjust_profile
 
-# Where Admit creates keys of new authorities: sealed in the database, or in a PKCS#11 token.
+# Where Admit stores the keys of new authorities: encrypted in the database ("sealed"), or in a PKCS#11 token.
 KeyStoreName = Literal["sealed", "pkcs11"]
 KeyStoreChoice = Literal["", "sealed", "pkcs11"]
 
@@ -28,7 +28,7 @@ class ProfileNotFound(NotFound):
 
 
 class ProfileRefused(InvalidInput):
-    """The changes of the certificate profile are not valid."""
+    """The tenant's overrides of the certificate profile are not valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,16 @@ def get_certificate_settings(session: Session, tenant_id: TenantId, *, lock: boo
 def require_profile(session: Session, tenant_id: TenantId, name: str, *, lock: bool = False) -> CertificateProfile:
     """Return a profile with the tenant's overrides.
 
-    Raises ProfileNotFound, or ProfileRefused if a stored override is outside of the profile's current limits.
+    Raises ProfileNotFound, or ProfileRefused if a stored override exceeds the profile's current limits.
     """
     return resolve_profile(name, get_certificate_settings(session, tenant_id, lock=lock).profiles)
 
 
 def resolve_profile(name: str, profiles: Mapping[str, Mapping[str, Any]]) -> CertificateProfile:
-    """Return the profile `name` with its overrides in `profiles`. Raises ProfileNotFound or ProfileRefused."""
+    """Return the profile `name` with the overrides that `profiles` has for this name.
+
+    Raises ProfileNotFound or ProfileRefused.
+    """
     return _apply_choice(name, profiles.get(name, {}))
 
 
@@ -68,9 +71,9 @@ def list_profiles(session: Session, *, tenant_id: TenantId) -> list[CertificateP
 def update_profile(
     session: Session, *, actor: str, tenant_id: TenantId, name: str, choice: Mapping[str, Any]
 ) -> CertificateProfile:
-    """Replace the tenant's overrides, such as {"validity_days": 90, "key": "rsa-2048"}; {} restores the default.
+    """Replace the tenant's overrides of a profile, such as {"validity_days": 90, "key": "rsa-2048"}.
 
-    Issued certificates do not change.
+    {} restores the default. Issued certificates do not change.
     """
     profile = _apply_choice(name, choice)
     row = _get_or_create_row(session, tenant_id)
@@ -104,7 +107,7 @@ def _apply_choice(name: str, choice: Mapping[str, Any]) -> CertificateProfile:
 
 def _get_or_create_row(session: Session, tenant_id: TenantId) -> CertificateSettings:
     repository.lock_tenant(session, tenant_id)
-    # The session may contain the row as it was before the lock, so read it again.
+    # The session may contain the row's values from before the lock, so read the row again.
     row = session.get(CertificateSettings, tenant_id, populate_existing=True)
     if row is None:
         row = CertificateSettings(tenant_id=tenant_id)
@@ -121,7 +124,7 @@ def _audit(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
 ) -> None:
-    """Record the changed settings in the audit log. A setting that has its default value appears as None."""
+    """Record the changed settings in the audit log, with None for a setting that has its default value."""
     if changed := [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]:
         audit.append(
             session,

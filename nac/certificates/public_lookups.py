@@ -1,6 +1,6 @@
-"""Public data of a tenant's authorities: certificate, revocation list, and their URLs.
+"""Public data of a tenant's authorities: certificates, revocation lists, and URLs.
 
-Requires a session in AuthorityScope, because public requests name an authority and not a tenant.
+The functions require a session in AuthorityScope, because public requests name an authority and not a tenant.
 """
 
 from datetime import datetime
@@ -43,8 +43,10 @@ def require_published_list(session: Session, *, authority_id: UUID) -> Published
 
 
 def require_revocation_list(session: Session, *, authority_id: UUID) -> tuple[PublishedList, bytes]:
-    """Return the authority's published revocation list: the number, the validity times, and the list as DER. Raises
-    ListNotFound."""
+    """Return number and validity times of the authority's published revocation list, and the list as DER.
+
+    Raises ListNotFound.
+    """
     row = RevocationList
     query = select(row.number, row.this_update, row.next_update, row.crl_der).where(row.authority_id == authority_id)
     published = session.execute(query).one_or_none()

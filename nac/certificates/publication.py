@@ -1,7 +1,4 @@
-"""Publication of revocation lists and OCSP signers, by the worker.
-
-Retired authorities continue to publish revocation lists and OCSP signers.
-"""
+"""Publication of revocation lists and OCSP signers by the worker, for active and retired authorities."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,14 +27,14 @@ from pki.keys import generate_key, key_pem, load_key
 from pki.names import read_organisation, subject_name
 from pki.serials import random_serial, serial_bytes
 
-# The worker signs a revocation list daily. Each list is valid for a week, so the worker or a key store may fail for
-# days.
+# The worker signs a revocation list daily. Each list is valid for a week, so revocation lists stay valid even if the
+# worker or a key store fails for days.
 LIST_VALIDITY = timedelta(days=7)
 LIST_INTERVAL = timedelta(days=1)
 # A root's key may be offline for months (nac.certificates.offline_root), and its revocation list rarely changes.
 ROOT_LIST_VALIDITY = timedelta(days=180)
 SIGNER_PROFILE = "ocsp-signer"
-# Minimum time between two lists of an authority, so that revocations in quick succession share one list.
+# Minimum time between two lists of an authority. Revocations in quick succession are then published in one list.
 MIN_LIST_INTERVAL = timedelta(seconds=2)
 RETRY_AFTER = timedelta(minutes=1)
 
@@ -50,8 +47,9 @@ _DUE_SQL = text(
 class DuePublication(NamedTuple):
     tenant_id: UUID
     authority_id: UUID
-    # Whether a list is due because of a status change, or because of the schedule.
+    # Whether a list is due because of a status change.
     list_due: bool
+    # Whether a list is due because of the schedule.
     list_scheduled: bool
     signer_due: bool
 
@@ -63,7 +61,7 @@ class PublicationResult:
 
 
 def list_due(session: Session, *, now: datetime, authority_id: UUID | None = None) -> Sequence[DuePublication]:
-    """List due revocation lists and OCSP signers of all tenants' authorities, or of one authority."""
+    """List the revocation lists and OCSP signers that are due, for all authorities of all tenants or one authority."""
     parameters = {"moment": now, "list_every": LIST_INTERVAL, "which": authority_id}
     return [DuePublication(*row) for row in session.execute(_DUE_SQL, parameters)]
 
@@ -71,11 +69,12 @@ def list_due(session: Session, *, now: datetime, authority_id: UUID | None = Non
 def publish_status(
     session: Session, *, actor: str, tenant_id: TenantId, authority_id: UUID, signing: SigningContext, now: datetime
 ) -> PublicationResult:
-    """Publish the authority's due revocation list and OCSP signer, unless another worker is publishing them.
+    """Publish the authority's revocation list and OCSP signer if they are due. Does nothing if another worker is
+    publishing them.
 
-    Requires a session in the tenant's scope. Commits the list's number and the signer's row before it signs. If the
-    signature fails, no list has the reserved number, or the signer's row has no certificate. The worker then tries
-    again in its next run.
+    Requires a session in the tenant's scope. Commits the list's number and the signer's row before it signs. If a
+    signature fails, Admit skips the number of the list, or the signer's row has no certificate. The worker then retries
+    in its next run.
     """
     nothing = PublicationResult(revocation_list=False, signer=False)
     pending = list_due(session, now=now, authority_id=authority_id) if _try_lock(session, authority_id) else ()
@@ -99,10 +98,7 @@ def publish_status(
 
 
 def _try_lock(session: Session, authority_id: UUID) -> bool:
-    """Take the lock on this authority's publication until the transaction ends.
-
-    Returns False if another worker has the lock.
-    """
+    """Lock this authority's publication until the transaction ends. Returns False if another worker has the lock."""
     lock = func.pg_try_advisory_xact_lock(func.hashtext("status_work"), func.hashtext(str(authority_id)))
     return bool(session.scalar(select(lock)))
 
@@ -136,12 +132,12 @@ class _Publisher:
         self._actor = actor
         self._authority = authority
         self._signing = signing
-        # Open the authority's key before any reservation, so that an unusable key leaves nothing behind.
+        # Decrypt the authority's key first. If the key is unusable, no reservation is left behind.
         self._issuer = build_issuer(authority, signing)
         self._now = now.replace(microsecond=0)
 
     def reserve_signer(self) -> OcspSignerRow:
-        """Add a row for a new OCSP signer. Deletes expired and unsigned signers."""
+        """Add a row for a new OCSP signer. Deletes the rows of expired and unsigned signers."""
         authority, row = self._authority, OcspSignerRow
         self._session.execute(delete(row).where(row.authority_id == authority.id, row.not_after < self._now))
         unsigned = delete(row).where(row.authority_id == authority.id, row.certificate_der.is_(None))
@@ -163,7 +159,7 @@ class _Publisher:
         return made
 
     def sign_signer(self, reserved: OcspSignerRow) -> bool:
-        """Issue the signer's certificate. Returns False if another worker deleted the row meanwhile."""
+        """Issue the certificate of the OCSP signer. Returns False if another worker deleted the signer's row."""
         row = self._session.get(OcspSignerRow, reserved.id, with_for_update=True, populate_existing=True)
         if row is None:
             return False
@@ -185,7 +181,7 @@ class _Publisher:
         self._session.flush()
         after = {"serial": row.serial.hex(), "not_after": row.not_after.isoformat()}
         self._audit("authority.ocsp-signer", after)
-        # Notify OCSP responders, which then load the newest signer.
+        # Notify OCSP responders, so that they load the new signer.
         self._session.execute(select(func.pg_notify(STATUS_CHANNEL, str(authority.id))))
         return True
 
@@ -196,7 +192,7 @@ class _Publisher:
         the list.
         """
         row = _lock_list_row(self._session, self._authority.tenant_id, self._authority.id)
-        # A list with a time in the future comes from a wrong clock. Do not wait for that time.
+        # If the time of the last list is in the future, it comes from a wrong clock. Do not wait for that time.
         if (
             row.this_update is not None
             and row.this_update <= self._now < row.this_update + MIN_LIST_INTERVAL
@@ -215,7 +211,7 @@ class _Publisher:
             return False
         # Delete the pending work before reading the revocations. A later change adds new work.
         self._session.execute(delete(RevocationWork).where(RevocationWork.authority_id == authority.id))
-        # Audit skipped numbers: Admit may have signed lists with these numbers, but did not publish them.
+        # Record skipped numbers in the audit log, because Admit may have signed unpublished lists with these numbers.
         gap = {} if row.number + 1 == number else {"last_published": row.number}
         row.number = number
         self._session.flush()
@@ -237,9 +233,9 @@ class _Publisher:
         return True
 
     def _entries(self, last_scheduled: datetime | None) -> Iterator[tuple[bytes, Revocation]]:
-        """Yield revoked certificates (serial number, revocation).
+        """Yield serial number and revocation of each revoked certificate.
 
-        Omits expired certificates that were on a scheduled list after their expiry (RFC 5280 3.3).
+        Omits an expired certificate if a scheduled list contained it after its expiry (RFC 5280 3.3).
         """
         row = Certificate
         query = (
@@ -273,14 +269,13 @@ def signer_context(signer_id: UUID) -> str:
 
 
 def list_subordinate_revocations(session: Session, authority_id: UUID) -> dict[bytes, Revocation | None]:
-    """Return the revocation of each authority that this authority signed, by serial number; None if the signed
-    authority is not revoked."""
+    """Map the serial number of each authority that this authority signed to its revocation; None if not revoked."""
     row = CertificateAuthority
     query = select(row.certificate_der, row.status, row.revoked_at, row.revocation_reason, row.not_before)
     below: dict[bytes, Revocation | None] = {}
     for der, status, at, reason, not_before in session.execute(query.where(row.issuer_id == authority_id)):
         serial = serial_bytes(x509.load_der_x509_certificate(der).serial_number)
-        # If a revocation has no time, it applies from the beginning of the certificate.
+        # If a revocation has no time, it applies from the start of the certificate's validity.
         below[serial] = build_revocation(at or not_before, reason) if status == "revoked" else None
     cross = AuthorityIntent
     crossed = select(cross.serial, cross.revoked_at, cross.revocation_reason).where(

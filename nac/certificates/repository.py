@@ -48,9 +48,9 @@ AUTHORITY_ORDERS = SortOrders(
 
 
 def lock_tenant(session: Session, tenant_id: TenantId) -> Tenant:
-    """Return the tenant, with its exclusive lock for creating or revoking authorities. Raises NotFound."""
-    # PostgreSQL grants shared row locks although an exclusive lock waits, so steady enrolments would block a
-    # revocation forever. PostgreSQL grants advisory locks in the order of the requests.
+    """Return the tenant, locked exclusively for the creation or revocation of authorities. Raises NotFound."""
+    # An advisory lock, because PostgreSQL grants advisory locks in the order of the requests. PostgreSQL grants shared
+    # row locks even while an exclusive row lock waits, so steady enrolments would block a revocation forever.
     session.execute(select(func.pg_advisory_xact_lock(*_tenant_lock(tenant_id))))
     tenant = session.scalar(select(Tenant).where(Tenant.id == tenant_id).with_for_update(key_share=True))
     if tenant is None:
@@ -70,7 +70,8 @@ _KEY_HOLDER = (
     .limit(1)
 )
 _ROOT = aliased(CertificateAuthority)
-# Unexpired certificates of RADIUS servers. The profile is a literal, so that PostgreSQL uses the partial index.
+# Unexpired certificates of RADIUS servers. The SQL contains the profile as a literal, so PostgreSQL uses the partial
+# index.
 _SERVER_CERTIFICATES = select(Certificate.certificate_der).where(
     Certificate.tenant_id == bindparam("tenant_id"),
     Certificate.profile == literal_column("'eap-server'"),
@@ -109,7 +110,7 @@ class TenantSigner(NamedTuple):
 
     authority: CertificateAuthority
     root_der: bytes
-    # The tenant's profile overrides, by name.
+    # The tenant's overrides of certificate profiles, by profile name.
     profiles: Mapping[str, Mapping[str, Any]]
     # Certificates of the tenant's RADIUS servers.
     servers: Sequence[bytes]
@@ -122,9 +123,10 @@ class LockedIntent(NamedTuple):
 
 
 def lock_tenant_shared(session: Session, tenant_id: TenantId) -> None:
-    """Take the tenant's shared lock for issuing. Until the transaction ends, `lock_tenant` waits.
+    """Lock the tenant for the issue of a certificate. Until the transaction ends, calls of `lock_tenant` wait. Other
+    transactions can issue certificates at the same time.
 
-    To avoid deadlocks, call `lock_tenant_shared` before locking any row of the tenant.
+    To avoid deadlocks, call `lock_tenant_shared` before you lock any row of the tenant.
     """
     session.execute(select(func.pg_advisory_xact_lock_shared(*_tenant_lock(tenant_id))))
     # Lock the tenant's row, so that it cannot be deleted meanwhile.
@@ -143,7 +145,7 @@ def get_by_serial(session: Session, tenant_id: TenantId, serial: bytes, *, lock:
 
 
 def get_signer(session: Session, tenant_id: TenantId, now: datetime) -> TenantSigner | None:
-    """Return the tenant's newest active issuing authority whose key Admit stores, with data for signatures."""
+    """Return the tenant's newest active issuing authority whose key Admit stores, with the data for signatures."""
     signer = session.execute(_SIGNER, {"tenant_id": tenant_id, "now": now}).one_or_none()
     return None if signer is None else TenantSigner(signer[0], signer[1], signer[2] or {}, signer[3])
 
@@ -156,7 +158,7 @@ def list_server_certificates(session: Session, tenant_id: TenantId, now: datetim
 
 
 def create_intent(session: Session, values: Mapping[str, Any]) -> None:
-    """Insert a Certificate row. The database rejects invalid references."""
+    """Insert a Certificate row with the status `intended`. The database rejects invalid references."""
     session.execute(_INSERT_CERTIFICATE, values)
 
 
@@ -167,7 +169,7 @@ def lock_intent(session: Session, tenant_id: TenantId, serial: bytes) -> LockedI
 
 
 def list_renewals(session: Session, certificate: Certificate, *, lock: bool = False) -> Sequence[Certificate]:
-    """Return the certificates that directly renew `certificate`, oldest first."""
+    """Return the direct renewals of `certificate`, oldest first."""
     query = (
         select(Certificate)
         .where(
@@ -183,7 +185,7 @@ def list_renewals(session: Session, certificate: Certificate, *, lock: bool = Fa
 
 
 def is_key_certified(session: Session, tenant_id: TenantId, public_key_sha256: bytes) -> bool:
-    """Whether a certificate or intent of the tenant has this key. Locks the key until the transaction ends."""
+    """Whether a signed or unsigned certificate of the tenant has this key. Locks the key until the transaction ends."""
     session.execute(_LOCK_KEY, {"key": int.from_bytes(public_key_sha256[:8], signed=True)})
     return session.scalar(_KEY_HOLDER, {"tenant_id": tenant_id, "digest": public_key_sha256}) is not None
 
@@ -209,7 +211,7 @@ def search_certificates(
 
     whose = [Certificate.tenant_id == tenant_id]
     if which is None and not (status or profile or name):
-        # Without filters every row matches, so the search cannot take long.
+        # Without filters every row matches, so the search finds a page quickly.
         return search_bounded(session, Certificate, [*whose, *filters(Certificate)], lambda _: (), span)
     if which is not None:
         # One holder has few certificates, so a full search is fast.
@@ -219,7 +221,7 @@ def search_certificates(
 
 
 def list_authorities(session: Session, tenant_id: TenantId) -> Sequence[CertificateAuthority]:
-    """List all authorities of the tenant: roots first, then by kind; the newest of each kind first."""
+    """List all authorities of the tenant: roots first, then by kind. Within a kind, the newest authority is first."""
     authority = CertificateAuthority
     query = select(authority).where(authority.tenant_id == tenant_id)
     return session.scalars(query.order_by(authority.kind.desc(), authority.not_before.desc(), authority.id)).all()
@@ -252,7 +254,7 @@ def get_active_issuing(session: Session, tenant_id: TenantId) -> CertificateAuth
 
 
 def get_authority(session: Session, tenant_id: TenantId, authority_id: UUID) -> CertificateAuthority | None:
-    """Return the authority, or None. Uses the copy in the session if the session has already loaded the authority."""
+    """Return the authority, or None. Does not query the database if the session has already loaded the authority."""
     authority = session.get(CertificateAuthority, authority_id)
     return authority if authority is not None and authority.tenant_id == tenant_id else None
 
@@ -263,7 +265,7 @@ def lock_authority_intent(session: Session, tenant_id: TenantId, intent_id: UUID
 
 
 def require_cross_intent(session: Session, tenant_id: TenantId, serial: bytes) -> AuthorityIntent:
-    """Return the intent of the signed cross-certificate with this serial number."""
+    """Return the row that recorded, before the signature, the cross-certificate with this serial number."""
     intent = AuthorityIntent
     query = select(intent).where(intent.tenant_id == tenant_id, intent.kind == "cross", intent.serial == serial)
     return session.scalars(query).one()
@@ -293,7 +295,7 @@ def has_own_authorities(session: Session, tenant_id: TenantId) -> bool:
 
 
 def list_requested_server_names(session: Session, tenant_id: TenantId) -> Sequence[str]:
-    """Return the server names requested in the last attempt to create the tenant's authorities."""
+    """Return the DNS names of the RADIUS server that were requested with the newest creation of authorities."""
     intent = AuthorityIntent
     query = select(intent.server_names).where(intent.tenant_id == tenant_id, func.cardinality(intent.server_names) > 0)
     return session.scalar(query.order_by(intent.created_at.desc()).limit(1)) or ()
@@ -320,9 +322,9 @@ def has_abandoned_setup(session: Session, tenant_id: TenantId) -> bool:
 def get_newest_server(
     session: Session, tenant_id: TenantId, profile: str, *, even_revoked: bool = False
 ) -> Certificate | None:
-    """Return the server certificate with the latest time of presentation, which may be in the future.
+    """Return the server certificate with the latest start of presentation, which may be in the future.
 
-    Considers only certificates whose key Admit stores. The replica orders server certificates by the same rule.
+    Ignores certificates whose key Admit does not store. The replica orders server certificates by the same rule.
     """
     query = select(Certificate).where(
         Certificate.tenant_id == tenant_id, Certificate.profile == profile, Certificate.key_sealed.is_not(None)
@@ -335,7 +337,7 @@ def get_newest_server(
 
 
 def present_server(session: Session, server: Certificate, moment: datetime) -> None:
-    """Make the cell present the server certificate from `moment` on. Cancels planned presentations of other
+    """Make the cell present the server certificate from `moment` on, and cancel all later presentations of other
     certificates."""
     server.present_from = moment
     session.flush()

@@ -1,7 +1,7 @@
-"""Rollover: new authorities replace a tenant's old authorities, which retire.
+"""Rollover: new authorities replace a tenant's old authorities, whose status becomes `retired`.
 
-Certificates of retired authorities stay valid. `plan_rollover` records intents. `execute_rollover` commits the intents
-and signs the authorities.
+Certificates of retired authorities stay valid. `plan_rollover` records an intent (an unsigned authority) for each new
+authority. `execute_rollover` commits the intents and signs the authorities.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class RolloverPlan:
     issuing: AuthorityReservation
     # The new root; None if the rollover replaces only the issuing authority.
     root: AuthorityReservation | None
-    # Certificate of the new root, signed by the old root; None if the old root cannot sign.
+    # Certificate of the new root, signed by the old root; None if there is no new root or the old root cannot sign.
     cross: CrossReservation | None
     # The issuing authority that the plan replaces; None if the tenant had none.
     succeeds: UUID | None
@@ -60,8 +60,7 @@ class RolloverResult:
     root: CertificateAuthority
     issuing: CertificateAuthority
     retired: tuple[CertificateAuthority, ...]
-    # New server certificate; None if the old certificate stays in use. Devices that trust only a new root need the
-    # new certificate.
+    # New server certificate, for devices that trust only a new root; None if the old certificate stays in use.
     server: Certificate | None
 
 
@@ -75,8 +74,8 @@ def plan_rollover(
 ) -> RolloverPlan:
     """Record intents for a new issuing authority and, with `of_root`, for a new root above it.
 
-    If the old root cannot sign the new root, `server_from` is required: the time by which devices have the new
-    root. Raises AuthorityKeyAway if the old root's key is missing, and Conflict if the tenant has no root.
+    If the old root cannot sign the new root, set `server_from` to the time by which all devices have the new root.
+    Raises AuthorityKeyAway if Admit does not store the old root's key, and Conflict if the tenant has no root.
     """
     tenant = repository.lock_tenant(session, tenant_id)
     root = _get_last_root(session, tenant_id) if of_root else _require_root(session, tenant_id)
@@ -92,7 +91,7 @@ def plan_rollover(
         )
 
     if root is not None and not of_root:
-        # Open the root's key now: if this fails, no new key exists yet.
+        # Decrypt the root's key first: if this fails, no new key exists yet.
         signing.authority_key(root)
     elif root is not None and server_from is None and root.status == "active" and root.key_sealed is None:
         raise AuthorityKeyAway(
@@ -119,9 +118,9 @@ def execute_rollover(
 ) -> RolloverResult:
     """Sign the planned authorities and retire the previous authorities.
 
-    The old root signs a new root if Admit stores its key. As a result, devices that trust the old or the new root
-    accept the cell. Devices that trust only the old root need the new root before the old root expires. Raises
-    CertificateStatusConflict if another process completed the rollover first.
+    If Admit stores the old root's key, the old root signs the new root. Then devices that trust only the old root also
+    accept the cell, until the old root expires. Raises CertificateStatusConflict if another process completed the
+    rollover first.
     """
     commit_intent(session)
     repository.lock_tenant(session, plan.tenant_id)
@@ -189,7 +188,7 @@ def _retire(session: Session, actor: str, authority: CertificateAuthority) -> No
 def _issue_successor_server(
     session: Session, actor: str, plan: RolloverPlan, signing: SigningContext, now: datetime
 ) -> Certificate:
-    """Issue a server certificate of the new authority, with the names that devices expect."""
+    """Issue a server certificate with the new authority. The certificate has the DNS names that devices expect."""
     return issue_server(
         session,
         actor=actor,
@@ -202,10 +201,10 @@ def _issue_successor_server(
 
 
 def is_rollover_due(session: Session, *, tenant_id: TenantId, now: datetime) -> bool:
-    """Whether the issuing authority expires before new client certificates would reach the validity of their profile.
+    """Whether a new client certificate with the longest validity of all profiles would outlive the issuing authority.
 
-    False if a new issuing authority could not be valid longer than the current authority, because the root also
-    expires.
+    False if a new issuing authority could not be valid longer than the current authority, because the root expires
+    soon.
     """
     issuing = repository.get_active_issuing(session, tenant_id)
     root = repository.get_newest_root(session, tenant_id)

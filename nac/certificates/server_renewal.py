@@ -1,8 +1,8 @@
 """Automatic renewal of a tenant's EAP server certificate, with the same names.
 
-Admit issues a new certificate when a third of the old certificate's life is left, at most 45 days before its end.
-The cell presents the new certificate after a third of this remaining time. The old and the new certificate are both
-valid for weeks, so administrators have time to update devices that pin the certificate.
+Admit issues a new certificate when a third of the old certificate's validity is left, but at most 45 days before the
+old certificate expires. The cell presents the new certificate after a third of the remaining time. Until then,
+administrators can install the new certificate on devices that pin the server certificate.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from nac.kit.ids import TenantId
 from nac.models import Certificate, CertificateAuthority, Tenant
 
 _MAX_LEAD = timedelta(days=45)
-# Minimum time that a renewal must add.
+# Minimum time by which a renewal must extend the validity.
 _MIN_GAIN = timedelta(hours=1)
 _NOT_SERVER_DETAIL = "The certificate is not a valid EAP server certificate."
 _ISSUE_REMEDY = Advice("Issue another server certificate.", "issueServerCertificate")
@@ -38,12 +38,12 @@ class ServerRenewalPlan:
 
 
 def renewal_lead(not_before: datetime, not_after: datetime) -> timedelta:
-    """Return how long before the end of a server certificate Admit renews the certificate."""
+    """Return how long before its expiry Admit renews a server certificate."""
     return min(_MAX_LEAD, (not_after - not_before) / 3)
 
 
 def expected_server_names(session: Session, tenant_id: TenantId) -> list[str]:
-    """Return the DNS names of the last server certificate, even if it is revoked, because devices expect them."""
+    """Return the DNS names that devices expect: the names of the last server certificate, even if it is revoked."""
     last = repository.get_newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True)
     return get_dns_names(last) if last else list(first_server_names(session, session.get_one(Tenant, tenant_id)))
 
@@ -69,7 +69,7 @@ def plan_renewal(
         staged = now + wait / 3
         present_from = staged if staged < old.not_after else now
     elif old is not None and root.cross_der is None:
-        # Devices that trust only the old root would reject the new certificate: an administrator decides when.
+        # Devices that trust only the old root would reject the new certificate. So an administrator decides the time.
         return None
     # If `old` is None here, the creation of the authorities was interrupted.
     names = expected_server_names(session, tenant_id)
@@ -78,8 +78,7 @@ def plan_renewal(
 
 
 def _had_server(session: Session, tenant_id: TenantId) -> bool:
-    """Whether the tenant ever had a server certificate. If the tenant had a server certificate but has no valid server
-    certificate, an administrator revoked the last certificate."""
+    """Whether the tenant ever had a server certificate. If none is valid now, an administrator revoked the last one."""
     return repository.get_newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True) is not None
 
 
@@ -110,8 +109,10 @@ def execute_renewal(
 
 
 def lock_server_certificate(session: Session, *, tenant_id: TenantId, serial: bytes) -> Certificate:
-    """Return and lock a server certificate. Until the transaction ends, no other transaction can change which
-    certificate the cell presents."""
+    """Return and lock a server certificate.
+
+    Until the transaction ends, no other transaction can select the certificate that the cell presents.
+    """
     repository.lock_tenant(session, tenant_id)
     row = repository.get_by_serial(session, tenant_id, serial, lock=True)
     if row is None or row.profile != SERVER_PROFILE:
@@ -146,7 +147,10 @@ def present_server_certificate(
 
 @dataclass(frozen=True, slots=True)
 class RemovedServerNames:
-    """Server names that a new certificate lacks. Devices that check one of these names reject the certificate."""
+    """DNS names of the old server certificate that a new certificate lacks.
+
+    Devices that expect one of these names reject the new certificate.
+    """
 
     names: tuple[str, ...]
     # Serial number (hexadecimal) of the previously presented certificate.
@@ -154,7 +158,7 @@ class RemovedServerNames:
 
 
 def get_presented_server(session: Session, *, tenant_id: TenantId) -> Certificate | None:
-    """Return the server certificate that the cell presents now, or the certificate planned to replace it."""
+    """Return the server certificate that the cell will present next or, without such a plan, that it presents now."""
     return repository.get_newest_server(session, tenant_id, SERVER_PROFILE)
 
 

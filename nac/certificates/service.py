@@ -1,4 +1,4 @@
-"""Service for a tenant's certificates: find, list, revoke, suspend and reinstate."""
+"""Functions to find, list, revoke, suspend and reinstate a tenant's certificates."""
 
 import re
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ __all__ = [
     "sign_certificate",
     "suspend_certificate",
 ]
-# Revocation reasons of RFC 5280 5.3.1, without reasons for authorities and without the two for suspensions.
+# Revocation reasons of RFC 5280 5.3.1, without the reasons for authorities and suspensions.
 RevocationReason = Literal[
     "unspecified", "keyCompromise", "affiliationChanged", "superseded", "cessationOfOperation", "privilegeWithdrawn"
 ]
@@ -86,18 +86,18 @@ def revoke_certificate(
     now: datetime,
     reason: RevocationReason = "unspecified",
 ) -> Certificate:
-    """Revoke a certificate and all its renewals permanently. An attacker with the key may have renewed the certificate.
+    """Revoke a certificate and all its renewals permanently, because an attacker with the key may have renewed it.
 
-    With the reason `superseded`, the renewals stay valid. A certificate that is already revoked keeps its reason and
-    time.
+    With the reason `superseded`, the renewals stay valid. For a certificate that is already revoked, the reason and the
+    time of the revocation do not change.
     """
     if reason not in REVOCATION_REASONS:
         raise InvalidInput(
             f"Unknown reason {reason!r}.", place="reason", remedy=f"Use one of: {', '.join(REVOCATION_REASONS)}."
         )
     chain = [_require_signed(session, tenant_id, serial)]
-    # The rows are locked. So a concurrent renewal has either ended, or finds the old certificate revoked or its own
-    # intent abandoned.
+    # The rows are locked. So a concurrent renewal is either complete, or it fails: it finds that the old certificate is
+    # revoked, or that its own unsigned certificate is abandoned.
     for row in chain:
         if row.status != "revoked":
             _change_status(session, actor, row, "revoke", "revoked", reason=reason, since=now)
@@ -138,7 +138,7 @@ def require_by_serial(session: Session, *, tenant_id: TenantId, serial: str, loc
 
 
 def list_renewals(session: Session, certificate: Certificate) -> Sequence[Certificate]:
-    """Return the certificates that directly renew a certificate, oldest first."""
+    """Return the direct renewals of a certificate, oldest first."""
     return repository.list_renewals(session, certificate)
 
 
@@ -193,9 +193,8 @@ def parse_serial(text: str) -> bytes:
 
 
 def build_pem_files(issued: IssuedCertificate) -> dict[str, bytes]:
-    """Return PEM files by kind: `cert` (certificate and intermediates), `chain` (intermediates), `ca` (root), and
-    `key` if it is available.
-    """
+    """Return the PEM files `cert` (certificate and intermediates), `chain` (intermediates), `ca` (root) and, if it is
+    available, `key` (private key)."""
     files = {
         "cert": certificates_pem([issued.certificate, *issued.intermediates]),
         "chain": certificates_pem(issued.intermediates),

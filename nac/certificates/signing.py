@@ -1,7 +1,7 @@
 """Access to the private keys of authorities, for signing.
 
-A key is either in the authority's row or in a PKCS#11 token. The master key (a file) encrypts the keys in rows. For a
-key in a token, the row has the encrypted URI of the key (RFC 7512).
+A private key is either in the authority's database row, encrypted with the master key, or in a PKCS#11 token. For a key
+in a token, the row contains the encrypted URI of the key (RFC 7512).
 """
 
 import stat
@@ -30,23 +30,24 @@ _URI_PREFIX = b"pkcs11:"
 class AuthorityKey(NamedTuple):
     key: PrivateKey
     store: KeyStoreName
-    # Sealed key, or sealed URI of the key in a token; stored in the authority's row.
+    # Value for the authority's row: the encrypted key, or the encrypted URI of the key in a token.
     sealed: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class SigningContext:
-    # Opens and seals private keys of authorities.
+    # Encrypts and decrypts private keys of authorities.
     sealer: Sealer
-    # Public base URL for revocation lists, OCSP and authorities. Every certificate contains URLs below it.
+    # Base of the public URLs of revocation lists, OCSP responders and authorities, which each certificate contains.
     public_url: str
-    # Where Admit creates keys of new authorities, unless the tenant overrides it. Existing keys work in both stores.
+    # Where Admit stores keys of new authorities, unless the tenant overrides it. Admit can use existing keys in both
+    # stores.
     key_store: KeyStoreName = "sealed"
     token: Pkcs11Token | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """Create the context from the settings. Raises KeyFileRefused, or KeyStoreRefused for the PIN file."""
+        """Create the context from the settings. Raises KeyFileRefused, or KeyStoreRefused for an invalid PIN file."""
         token = None
         if settings.pkcs11_module is not None and settings.pkcs11_pin_file is not None:
             token = _open_token(settings.pkcs11_module, settings.pkcs11_token, settings.pkcs11_pin_file)
@@ -54,7 +55,7 @@ class SigningContext:
         return cls(sealer, settings.public_url, settings.authority_key_store, token)
 
     def new_authority_key(self, kind: KeyKind, *, authority_id: UUID, store: KeyStoreChoice = "") -> AuthorityKey:
-        """Create a key for a new authority with this id. If `store` is empty, uses the platform's default key store."""
+        """Create a key for a new authority with this id. If `store` is "", uses the platform's default key store."""
         chosen = store or self.key_store
         if chosen == "sealed":
             key = generate_key(kind)
@@ -69,8 +70,7 @@ class SigningContext:
         return self.sealer.seal(key_pem(key), _seal_context(authority_id))
 
     def authority_key(self, authority: CertificateAuthority) -> PrivateKey:
-        """Return the authority's private key: the decrypted key from the row, or an object for the key in the PKCS#11
-        token.
+        """Return the authority's private key: decrypted from the row, or as an object that signs in the PKCS#11 token.
 
         Raises AuthorityKeyAway if Admit does not store the key, KeyStoreRefused or KeyStoreUnavailable.
         """
@@ -118,8 +118,7 @@ def _open_token(module: Path, label: str, pin_file: Path) -> Pkcs11Token:
 
 @lru_cache
 def _cached_token(module: Path, label: str, pin: str) -> Pkcs11Token:
-    """Return the process's only object for the token, because a token limits the number of sessions and of wrong
-    PINs."""
+    """Return the token object. A process has only one, because a token limits sessions and attempts with wrong PINs."""
     return Pkcs11Token(module, label, pin)
 
 

@@ -8,16 +8,15 @@ from sqlalchemy.orm import Session
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, RevocationWork
 from pki.crl import REVOCATION_REASONS, Revocation
 
-# After the commit, PostgreSQL notifies processes that cache statuses. The payload is the authority's id.
+# Notification channel of PostgreSQL for processes that cache statuses. The payload is the authority's id.
 STATUS_CHANNEL = "certificate_status"
 
 
 def record_status_change(session: Session, *rows: Certificate | CertificateAuthority | AuthorityIntent) -> None:
-    """Publish the status changes of `rows`. Call this function in the same transaction as the changes, in the
-    tenant's scope.
+    """Publish the status changes of `rows`. Call this function in the changes' transaction, in the tenant's scope.
 
-    For an AuthorityIntent in `rows`, the function publishes the status of the cross-certificate. After the commit, OCSP
-    responders drop cached statuses, and the worker signs new revocation lists.
+    After the commit, OCSP responders drop cached statuses, and the worker signs new revocation lists. An
+    AuthorityIntent in `rows` stands for its cross-certificate.
     """
     lists = {
         issuer: row.tenant_id
@@ -33,5 +32,5 @@ def record_status_change(session: Session, *rows: Certificate | CertificateAutho
 
 
 def build_revocation(at: datetime, reason: str) -> Revocation:
-    """Return a revocation for revocation lists and OCSP responses. An unknown reason becomes `unspecified`."""
+    """Return the revocation in the form for revocation lists and OCSP. An unknown reason becomes `unspecified`."""
     return Revocation(at, reason if reason in REVOCATION_REASONS else "unspecified")

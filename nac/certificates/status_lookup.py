@@ -1,6 +1,6 @@
 """Fast look-up of certificate statuses for OCSP, with one prepared statement per request.
 
-Listener for status changes (nac.certificates.status_changes), for processes that cache statuses.
+The module also contains the listener for status changes (`status_changes`), for processes that cache statuses.
 """
 
 import logging
@@ -21,7 +21,7 @@ from nac.certificates.status_changes import STATUS_CHANNEL
 from nac.kit.db import connect
 from nac.kit.errors import DatabaseUnavailable
 
-# Each connection prepares the statement on first use. The function returns the rows visible in AuthorityScope.
+# Each connection prepares the statement on first use. The SQL function returns the rows that AuthorityScope can read.
 _STATUSES_SQL = "SELECT * FROM certificate_statuses(%s, %s)"
 _TIMEOUT_OPTION = "-c statement_timeout=5000"
 
@@ -36,21 +36,21 @@ class StatusRow(NamedTuple):
 
 
 class StatusLookup:
-    """A pool of database connections for several threads."""
+    """Reads certificate statuses, with a pool of database connections for several threads."""
 
     def __init__(self, engine: Engine) -> None:
         self._url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
         self._idle: SimpleQueue[psycopg.Connection] = SimpleQueue()
 
     def read(self, authority_id: UUID, serials: Collection[bytes]) -> list[StatusRow]:
-        """Return the status of each serial number that the authority issued. Raises DatabaseUnavailable."""
+        """Return the status of each certificate in `serials` that the authority issued. Raises DatabaseUnavailable."""
         parameters = (authority_id, list(serials))
         try:
             while (connection := self._take()) is not None:
                 try:
                     return self._ask(connection, parameters)
                 except psycopg.OperationalError:
-                    # After a restart of PostgreSQL all idle connections fail. The loop drops each of them.
+                    # After a restart of PostgreSQL all idle connections fail. The loop drops these connections.
                     continue
             connection = connect(self._url, autocommit=True, application_name="admit-ocsp", options=_TIMEOUT_OPTION)
             return self._ask(connection, parameters)
@@ -79,7 +79,7 @@ class StatusLookup:
 
 _log = logging.getLogger("admit.status")
 
-# A cache is valid for this time after the last contact with PostgreSQL, because a dead connection reports no changes.
+# Caches are valid only for this time after a response of PostgreSQL, because a dead connection reports no changes.
 _VALID_SECONDS = 1.0
 _POLL_SECONDS = 0.3
 _STATEMENT_SECONDS = 2.0
@@ -89,8 +89,8 @@ _PAUSE_SECONDS = 0.5
 class StatusListener:
     """A thread with its own database connection that reports status changes.
 
-    The thread calls `forget` with an authority's id after a change, and with None if it may have missed changes. Then
-    `forget` must drop all cached data of this authority or, for None, of all authorities.
+    After a change, the thread calls `forget` with the authority's id, and `forget` must drop all cached data of this
+    authority. If the thread may have missed changes, it calls `forget` with None to drop the data of all authorities.
     """
 
     def __init__(self, engine: Engine, forget: Callable[[UUID | None], None]) -> None:
@@ -102,7 +102,7 @@ class StatusListener:
 
     @property
     def current(self) -> bool:
-        """Whether the listener has reported all changes that are more than a second old."""
+        """Whether the listener has reported all changes except those of the last second."""
         return time.monotonic() < self._until
 
     def start(self) -> None:

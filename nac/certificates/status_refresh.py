@@ -1,5 +1,5 @@
-"""Manual refresh of external statuses. `request_refresh` marks the statuses as due. The worker fetches due statuses
-while the caller waits."""
+"""Manual refresh of external statuses: `request_refresh` marks the statuses as due, and the worker fetches them while
+the caller waits."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,23 +18,23 @@ from nac.models import CertificateAuthority, ExternalCertificate, StatusSource
 
 @dataclass(frozen=True, slots=True)
 class RefreshRequest:
-    """Sources of statuses that a refresh marked as due, with the time of the last fetch before the refresh."""
+    """CRLs and OCSP statuses that a refresh marked as due, each with the time of its last fetch before the refresh."""
 
     authorities: tuple[CertificateAuthority, ...]
-    # CRLs by authority id, without authorities whose CRL URL is unknown.
+    # Times of the last CRL fetch by authority id, without authorities whose CRL URL is unknown.
     lists: Mapping[UUID, datetime | None]
-    # OCSP statuses by authority id and serial number, without certificates whose OCSP URL is unknown.
+    # Times of the last OCSP query by authority id and serial number, without certificates whose OCSP URL is unknown.
     certificates: Mapping[tuple[UUID, bytes], datetime | None]
 
     def about(self, authority_id: UUID) -> list[str]:
-        """Return the kinds of sources of the authority that are due: "crl", "ocsp", both kinds or no kind."""
+        """Return which kinds of statuses of the authority are due: a list with "crl", "ocsp", both or neither."""
         ocsp = any(authority_id == each for each, _ in self.certificates)
         return ["crl"] * (authority_id in self.lists) + ["ocsp"] * ocsp
 
 
 @dataclass(frozen=True, slots=True)
 class OcspState:
-    """Results of OCSP queries about the certificates of one external authority that devices used."""
+    """Results of OCSP queries about certificates that one external authority issued and that devices used."""
 
     # Number of certificates with at least one query.
     certificates: int
@@ -45,8 +45,7 @@ class OcspState:
 
 
 def request_refresh(session: Session, *, tenant_id: TenantId, which: str | None, now: datetime) -> RefreshRequest:
-    """Mark all status sources of the external authority `which` as due. With None, mark the sources of all external
-    authorities.
+    """Mark the CRL and the OCSP statuses of the external authority `which` as due; None means all authorities.
 
     Raises AuthorityNotFound or InvalidInput.
     """
@@ -76,7 +75,7 @@ def request_refresh(session: Session, *, tenant_id: TenantId, which: str | None,
 
 
 def is_refresh_answered(session: Session, asked: RefreshRequest, *, tenant_id: TenantId, now: datetime) -> bool:
-    """Whether the worker has fetched all requested sources since the request, successfully or not.
+    """Whether the worker has tried to fetch all requested statuses since the request.
 
     Compares only times that the worker wrote, so the clocks of caller and worker may differ.
     """
@@ -97,7 +96,7 @@ def _list_sources(session: Session, authority_ids: Collection[UUID]) -> Sequence
 def _last_checks(
     session: Session, tenant_id: TenantId, authority_ids: Collection[UUID], which: Collection[tuple[UUID, bytes]]
 ) -> dict[tuple[UUID, bytes], datetime | None]:
-    """Return the time of the last OCSP query by authority id and serial number; None without a query."""
+    """Map authority id and serial number to the time of the last OCSP query; None if there was no query."""
     seen = ExternalCertificate
     query = select(seen.authority_id, seen.serial, seen.ocsp_checked_at).where(
         seen.tenant_id == tenant_id,

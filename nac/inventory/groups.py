@@ -1,6 +1,6 @@
-"""Groups of endpoints and groups of users. Both kinds have the same operations, on different tables.
+"""Groups of endpoints and groups of users. Both kinds of groups have the same operations, on different tables.
 
-A group must be created before use. Policies contain names of groups, so a group that a policy names cannot be renamed.
+You must create a group before you use it. You cannot rename a group while a policy uses its name.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ from nac.kit.validation import parse_id, require_name
 from nac.models import EndpointGroup, EndpointGroupMember, UserGroup, UserGroupMember
 from nac.tenancy.policy_references import require_renamable, require_unreferenced
 
-# Maximum groups per tenant and kind, and new groups per request.
+# Maximum number of groups of each kind in a tenant, and of new groups in one request.
 MAX_GROUPS = 5_000
 MAX_NEW_GROUPS = 1_000
 _PAIRS_PER_STATEMENT = 50_000
@@ -53,13 +53,13 @@ def is_by_rule(group: EndpointGroup | UserGroup) -> bool:
 class Groups(Generic[GroupT]):
     """Operations on the groups of one kind: endpoint groups or user groups."""
 
-    # Kind of reference in policies. This kind is also the prefix of audit actions.
+    # Kind of reference with which policies name these groups. Also the prefix of audit actions.
     kind: ReferenceKind
     group: type[GroupT]
     membership: type[EndpointGroupMember] | type[UserGroupMember]
     member_column: InstrumentedAttribute[UUID]
 
-    # Ids of API operations, which error messages recommend.
+    # Ids of the API operations that error messages recommend.
     list_operation: str
     create_operation: str
 
@@ -76,8 +76,8 @@ class Groups(Generic[GroupT]):
         return group
 
     def create_many(self, session: Session, *, actor: str, tenant_id: TenantId, names: Collection[str]) -> None:
-        """Create groups with valid names. The function skips groups that another transaction created meanwhile. Raises
-        TooManyGroups."""
+        """Create groups. The caller must have checked the names. Skips groups that another transaction created
+        meanwhile. Raises TooManyGroups."""
         if not names:
             return
         lock_quota(session, f"{self.kind}s", tenant_id)
@@ -88,8 +88,8 @@ class Groups(Generic[GroupT]):
         audit.append_in_batches(session, [entry | {"target": name} for name in made])
 
     def require_creatable(self, session: Session, *, tenant_id: TenantId, names: Collection[str]) -> None:
-        """Raise TooManyGroups if these new groups would exceed a limit. Lock the quota before you create the
-        groups."""
+        """Raise TooManyGroups if these new groups would exceed a limit. If you then create the groups, first call
+        `lock_quota`."""
         if len(names) > MAX_NEW_GROUPS:
             raise TooManyGroups(
                 f"{len(names)} new groups exceed the limit.",
@@ -111,9 +111,9 @@ class Groups(Generic[GroupT]):
     def rename(self, session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str) -> GroupT:
         """Rename a group. The members of the group do not change.
 
-        Admit never rewrites policies automatically. The function therefore raises InUse while a published policy or a
-        draft names the group or compares a part of its name. Also raises InUse while the tenant follows a template that
-        contains the group. A roll-out would create the old group again, without members.
+        Admit never changes the names in policies. So the function raises InUse while a published policy or a draft
+        contains the group's name, or compares a part of the name. It also raises InUse while the tenant's template
+        contains the group, because a roll-out of the template would create the old group again, without members.
         """
         group = self.require(session, tenant_id=tenant_id, name=name)
         new_name = require_name(new_name)
@@ -147,7 +147,7 @@ class Groups(Generic[GroupT]):
             )
 
     def remove(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
-        """Delete a group, but not its members. Raises InUse while a published policy or a draft names the group."""
+        """Delete a group, but not its members. Raises InUse while a published policy or a draft uses the group."""
         group = self.require(session, tenant_id=tenant_id, name=name)
         count = self._count_members(session, group)
         require_unreferenced(
@@ -191,7 +191,7 @@ class Groups(Generic[GroupT]):
     def list_page(
         self, session: Session, *, tenant_id: TenantId, span: PageSpan | None = None, text: str = ""
     ) -> Sequence[GroupT]:
-        """List a page of groups. `text` is a part of the group names."""
+        """List a page of groups. `text` filters by a part of the name."""
         query = (span or self.orders.first()).of(select(self.group).where(self.group.tenant_id == tenant_id))
         return session.scalars(query.where(contains_text(text, self.group.name)) if text else query).all()
 
@@ -210,9 +210,9 @@ class Groups(Generic[GroupT]):
     def names_of(
         self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], by_rule: bool = True
     ) -> Mapping[UUID, tuple[str, ...]]:
-        """Return sorted group names by id of the member. The result omits members without groups.
+        """Map the id of each member to the sorted names of its groups. Omits members without groups.
 
-        Without `by_rule`, the result omits groups whose members a rule sets.
+        Without `by_rule`, omits groups by rule.
         """
         query = (
             select(self.member_column, self.group.name)
@@ -230,11 +230,11 @@ class Groups(Generic[GroupT]):
     def assign(
         self, session: Session, *, tenant_id: TenantId, member_id: UUID, names: Iterable[str]
     ) -> tuple[str, ...]:
-        """Replace the member's groups. Return the names of the groups. Groups whose members a rule sets do not change.
+        """Replace the groups of a member, except groups by rule. Returns the names of the groups in `names` without
+        groups by rule.
 
-        `names` can include a group whose members a rule sets, if the endpoint or user is already a member.
-
-        Raises UnknownGroup with all unknown names, and GroupByRule.
+        `names` can contain a group by rule if the endpoint or user is already a member of this group. Raises
+        UnknownGroup with all unknown names, or GroupByRule.
         """
         present = set(session.scalars(select(self.membership.group_id).where(self.member_column == member_id)))
         named, by_rule = self._named(session, tenant_id, set(names), held=present)
@@ -252,13 +252,13 @@ class Groups(Generic[GroupT]):
     def join(
         self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], names: Iterable[str]
     ) -> None:
-        """Add all members to these groups. Raises the same errors as `assign`."""
+        """Add the members to all these groups. Raises UnknownGroup or GroupByRule."""
         self.join_each(session, tenant_id=tenant_id, members=dict.fromkeys(names, member_ids))
 
     def join_each(self, session: Session, *, tenant_id: TenantId, members: Mapping[str, Collection[UUID]]) -> None:
-        """Add members to groups; `members` has the members by group name. Raises the same errors as `assign`.
+        """Add members to groups. `members` maps the name of each group to the ids of its new members.
 
-        The number of statements does not depend on the number of groups.
+        The number of SQL statements does not depend on the number of groups. Raises UnknownGroup or GroupByRule.
         """
         known, _ = self._named(session, tenant_id, set(members))
         columns = ["tenant_id", self.member_column.key, "group_id"]
@@ -271,7 +271,7 @@ class Groups(Generic[GroupT]):
             session.execute(insert_or_skip(self.membership).from_select(columns, rows).on_conflict_do_nothing())
 
     def leave_all(self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID]) -> None:
-        """Remove the members from all groups except groups whose members a rule sets."""
+        """Remove the members from all groups, except groups by rule."""
         _, by_rule = self._named(session, tenant_id, set())
         if member_ids:
             session.execute(
@@ -285,7 +285,7 @@ class Groups(Generic[GroupT]):
     def leave(
         self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], names: Iterable[str]
     ) -> None:
-        """Remove the members from these groups. Raises the same errors as `assign`."""
+        """Remove the members from all these groups. Raises UnknownGroup or GroupByRule."""
         known, _ = self._named(session, tenant_id, set(names))
         if member_ids and known:
             session.execute(
@@ -297,9 +297,9 @@ class Groups(Generic[GroupT]):
             )
 
     def keep(self, session: Session, *, tenant_id: TenantId, names: Collection[str]) -> None:
-        """Prevent renaming and deletion of these groups until the transaction ends.
+        """Lock these groups until the transaction ends, so that other transactions cannot rename or delete them.
 
-        Call this function before changing members, because a deletion locks the group first, then its members.
+        To avoid deadlocks, call this function before you change members: a deletion locks the group before its members.
         """
         if names:
             query = select(self.group.id).where(self.group.tenant_id == tenant_id, in_array(self.group.name, names))
@@ -308,12 +308,11 @@ class Groups(Generic[GroupT]):
     def _named(
         self, session: Session, tenant_id: TenantId, wanted: set[str], *, held: Collection[UUID] = ()
     ) -> tuple[dict[str, UUID], set[UUID]]:
-        """Return the ids of these groups by name, and the ids of all groups whose members a rule sets. Prevents the
-        deletion of these groups until the transaction ends (`keep`).
+        """Return the ids of the groups `wanted` by name, and the ids of all groups by rule. Locks the groups `wanted`
+        (`keep`).
 
-        `held` are the ids of groups that the member already has. Ignores groups in `held` whose members a rule sets.
-
-        Raises UnknownGroup and GroupByRule.
+        `held` are the ids of the groups to which the member already belongs. Omits groups by rule that are in `held`.
+        Raises UnknownGroup, or GroupByRule for other groups by rule.
         """
         self.keep(session, tenant_id=tenant_id, names=wanted)
         groups = self.list_all(session, tenant_id=tenant_id)
@@ -346,7 +345,7 @@ class Groups(Generic[GroupT]):
 
 
 def _uuid_array(ids: Collection[UUID]) -> ColumnElement[Sequence[UUID]]:
-    """Return the ids as one parameter, because imports would exceed the 65,535 parameters of a statement."""
+    """Return the ids as one SQL parameter, because an import would exceed the 65,535 parameters of a statement."""
     return literal(list(ids), ARRAY(Uuid()))
 
 

@@ -1,4 +1,4 @@
-"""Valid certificates of an endpoint or user that is about to be deleted."""
+"""Checks that an endpoint or user has no valid certificates before Admit deletes the endpoint or user."""
 
 from collections.abc import Collection
 from uuid import UUID
@@ -28,7 +28,7 @@ def require_no_good_certificates(session: Session, holder: Endpoint | User, *, r
 def find_holders_with_certificates(
     session: Session, *, tenant_id: TenantId, endpoint_ids: Collection[UUID]
 ) -> set[UUID]:
-    """Return the endpoints that have valid certificates. The caller must have locked the endpoints."""
+    """Return the ids of the endpoints that have valid certificates. The caller must have locked the endpoints."""
     is_requested = func.any(literal(list(endpoint_ids), ARRAY(Uuid())))
     query = select(Certificate.endpoint_id).where(
         Certificate.tenant_id == tenant_id, Certificate.endpoint_id == is_requested, *_good_clauses()

@@ -1,1 +1,1 @@
-"""Address pools: ranges, reservations, and records of used addresses (claims)."""
+"""Address pools: ranges, reservations, and claims (records that radiusd assigned an address to a device)."""

@@ -19,11 +19,11 @@ _INSERT_BATCH = 65_536
 
 
 class PoolsOverlap(Conflict):
-    """Another pool of the tenant has one of the addresses."""
+    """Another pool of the tenant already contains an address of this pool."""
 
 
 def build_extent(pool: Pool) -> PoolExtent:
-    """Return the addresses in a pool's ranges without its exclusions. Raises InvalidInput or SeveralMistakes."""
+    """Return the addresses of a pool: its ranges without its exclusions. Raises InvalidInput or SeveralMistakes."""
     length = None if pool.kind == "ipv4" else pool.prefix_length
     return parse_extent(cast(PoolKind, pool.kind), pool.ranges, pool.exclusions, length)
 
@@ -58,13 +58,13 @@ def sync_addresses(session: Session, pool: Pool, extent: PoolExtent) -> None:
         )
     if reserved := repository.list_reserved_outside(session, pool, extent.bounds()):
         raise Conflict(
-            f"Reserved for a device: {', '.join(reserved)}.",
+            f"You cannot remove addresses that are reserved for devices: {', '.join(reserved)}.",
             place="ranges",
             remedy=Advice("Cancel the reservation first", NextStep("updatePool", {"reserved": ""})),
         )
     addresses = extent.addresses()
     while part := list(islice(addresses, _INSERT_BATCH)):
-        # A removed address may have used this number before. The new grant is higher than all its grants.
+        # A deleted address may have had the same number. The new grant is higher than all grants of that address.
         repository.insert_addresses(session, pool, part, grant=epoch_microseconds())
     # Do this last, because cells may wait for these rows until the transaction ends.
     repository.remove_outside(session, pool, extent.bounds())

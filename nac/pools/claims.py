@@ -1,11 +1,12 @@
-"""Claims file of a pool, which records the addresses that radiusd gave to devices.
+"""Claims file of a pool: for each address, the device to which radiusd last assigned the address.
 
-The file survives restarts of radiusd and agent. The file has an entry for each address number of the pool. An entry has
-three 64-bit integers in native byte order: the last used grant, the MAC address, and the time (epoch seconds). A grant
-is the time (epoch microseconds) at which an address became ready in the cell. The replica has the current grant of each
-ready address. The address is in use if its entry in the claims file has the same grant. Only radiusd's module writes
-the file, in place. The agent only reads the file. radiusd and the agent do not wait for each other. The file has its
-full size from the start, so writing cannot fail on a full disk.
+The file has an entry for each address number of the pool. An entry consists of three 64-bit integers in native byte
+order: the last used grant, the MAC address, and the time of the assignment (epoch seconds). A grant is the number of
+one reservation of the address for the cell, an epoch time in microseconds. The replica contains the current grant of
+each ready address. If the entry in the claims file has the same grant, the address is in use.
+
+Only radiusd's module writes the file, in place. The agent only reads it. Neither process waits for the other. The file
+survives restarts of both processes. It has its full size from the start, so writing cannot fail on a full disk.
 """
 
 import mmap
@@ -31,7 +32,7 @@ class Claim(NamedTuple):
 
 
 class ClaimsFile:
-    """Claims of one pool, writable. Use the object in only one process and one thread."""
+    """Writable claims file of one pool. Use the object in only one process and one thread."""
 
     def __init__(self, path: Path) -> None:
         """Open the file. Raises OSError if the file does not exist, ValueError if the file is empty."""
@@ -55,17 +56,17 @@ class ClaimsFile:
 
     def put(self, number: int, claim: Claim) -> None:
         at = _WORDS * number
-        # Write the grant last. If the process is killed before that, the address counts as unused.
+        # Write the grant last. If the process ends before this write, the address counts as unused.
         self._words[at + 1] = int(claim.mac, 16)
         self._words[at + 2] = claim.at
         self._words[at] = claim.grant
 
     def items(self) -> Iterator[tuple[int, Claim]]:
-        """Yield all claims."""
+        """Yield address number and claim of each used address."""
         return _iter_claims(self._map, 0)
 
     def last_numbers(self) -> dict[str, int]:
-        """Return the number of the address that each MAC address used last."""
+        """Map each MAC address to the number of the address that radiusd last assigned to it."""
         taken = sorted(_iter_valid_entries(self._map, 0), key=itemgetter(3))
         return {f"{mac:012x}": number for number, _, mac, _ in taken}
 
@@ -75,9 +76,9 @@ class ClaimsFile:
 
 
 def parse_created_at(name: str) -> int:
-    """Return the creation time of the file in epoch microseconds.
+    """Return the time in the name of a claims file (epoch microseconds).
 
-    The file has no claims of grants from before this time.
+    All claims in the file are for grants from after this time.
     """
     return int(name.removesuffix(SUFFIX).rpartition("_")[2])
 
@@ -90,7 +91,7 @@ def read_grants(path: Path, numbers: Iterable[int]) -> dict[int, int]:
 
 
 def read_claims(path: Path, *, since: int = 0) -> list[tuple[int, Claim]]:
-    """Return the last claim of each address number, if the claim is not older than `since` (epoch seconds).
+    """Return address number and last claim of each address, if the claim is not older than `since` (epoch seconds).
 
     Raises OSError.
     """
@@ -102,7 +103,7 @@ def _iter_claims(content: "bytes | mmap.mmap", since: int) -> Iterator[tuple[int
 
 
 def _iter_valid_entries(content: "bytes | mmap.mmap", since: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield number, grant, MAC address and time of valid entries."""
+    """Yield address number, grant, MAC address and time of each valid entry."""
     with memoryview(content)[: _complete_bytes(len(content))].cast("Q") as words:
         # Skip corrupt entries, whose values PostgreSQL could not store.
         columns = (words[place::_WORDS].tolist() for place in range(_WORDS))
@@ -112,12 +113,12 @@ def _iter_valid_entries(content: "bytes | mmap.mmap", since: int) -> Iterator[tu
 
 
 def _complete_bytes(size: int) -> int:
-    """Return the number of bytes of all complete entries in a file of this size."""
+    """Return how many of `size` bytes are in complete entries."""
     return size - size % ENTRY_BYTES
 
 
 def allocate_entries(path: Path, numbers: int) -> None:
-    """Extend the file to `numbers` entries, and allocate disk blocks for it. Existing entries stay."""
+    """Extend the file to `numbers` entries, and allocate disk blocks for the file. Existing entries do not change."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o640)
     try:
         os.posix_fallocate(descriptor, 0, numbers * ENTRY_BYTES)

@@ -1,4 +1,4 @@
-"""Extent of a pool: the addresses, or IPv6 prefixes of one length, in its ranges and not in its exclusions."""
+"""Extent of a pool: all addresses (or IPv6 prefixes of one length) in its ranges, without its exclusions."""
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ ATTRIBUTE_BY_KIND: dict[str, str] = {
     "ipv6": "Framed-IPv6-Prefix",
     "delegated": "Delegated-IPv6-Prefix",
 }
-# Maximum addresses of a pool. Each address has a row in the database.
+# Maximum number of addresses in a pool. Each address has a row in the database.
 MAX_ADDRESSES = 65_536
 MAX_RANGES = 256
 _BITS = {4: 32, 6: 128}
@@ -43,9 +43,9 @@ Interval = tuple[int, int]
 @dataclass(frozen=True, slots=True)
 class PoolExtent:
     version: int
-    # Length of the prefix that a device gets: 32 for an IPv4 address.
+    # Length of the prefix that a device gets; 32 for IPv4, because a device gets a single address.
     prefix_length: int
-    # Ordered ranges that do not overlap. The last address includes the bits after the prefix.
+    # Ordered ranges that do not overlap. In an IPv6 range, the last number is the last address of the last prefix.
     intervals: tuple[Interval, ...]
 
     @property
@@ -60,14 +60,11 @@ class PoolExtent:
         return (self._text(number) for first, last in self.intervals for number in range(first, last + 1, self._step))
 
     def bounds(self) -> list[tuple[str, str]]:
-        """Return the first and last address of each interval, in PostgreSQL's notation."""
+        """Return the first and last address or prefix of each interval, in PostgreSQL's notation."""
         return [(self._text(first), self._text(last + 1 - self._step)) for first, last in self.intervals]
 
     def whole_bounds(self) -> list[tuple[str, str]]:
-        """Return the first and last single address of each interval.
-
-        Use these addresses to compare pools of different prefix lengths.
-        """
+        """Return the first and last single address of each interval, to compare pools of different prefix lengths."""
         make = ipaddress.IPv4Address if self.version == 4 else ipaddress.IPv6Address
         return [(str(make(first)), str(make(last))) for first, last in self.intervals]
 
@@ -158,7 +155,8 @@ def _require_length(kind: PoolKind, length: int | None) -> int:
                 "An IPv4 pool has single addresses.", place="prefix_length", remedy="Remove prefix_length."
             )
         return 32
-    # RFC 3162 2.3 and RFC 4818 3 allow lengths up to 128. Hosts need 64 for autoconfiguration (RFC 4862).
+    # The default is 64, because hosts need a /64 for autoconfiguration (RFC 4862). RFC 3162 2.3 and RFC 4818 3 allow up
+    # to 128.
     if length is None:
         length = 64 if kind == "ipv6" else 56
     if not 16 <= length <= 64:
@@ -219,8 +217,7 @@ def _require_usable(text: str, interval: Interval, version: int) -> None:
 
 
 def _add_network_ends(found: Iterable[Interval], version: int, ranges: Sequence[str]) -> Iterator[Interval]:
-    """Yield ranges with their network and broadcast addresses added, because an exclusion may contain those
-    addresses."""
+    """Yield the ranges, and IPv4 networks with network and broadcast address, because an exclusion may contain them."""
     yield from found
     for text in ranges:
         if version == 4 and "/" in text:

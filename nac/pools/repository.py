@@ -54,8 +54,8 @@ WHERE a.pool_id = :pool AND a.reserved_for IS NOT NULL AND NOT EXISTS (
 )
 ORDER BY a.address LIMIT 3
 """)
-# Without statistics of a new pool, the planner would use nested loops for joins. This query has no join. Queries with a
-# join force a hash join.
+# PostgreSQL has no statistics of a new pool, so it would choose slow nested loops for joins. So this query has no join,
+# and queries with a join force a hash join.
 _INSERT_ADDRESSES = text("""
 INSERT INTO pool_addresses (pool_id, number, tenant_id, address, grant_number)
 SELECT :pool, row.number, :tenant, row.address, :grant
@@ -110,7 +110,7 @@ class LeaseFilter:
 
 
 def lock_tenant(session: Session, tenant_id: TenantId) -> None:
-    """Lock the tenant's pools against other changes. Each change of a pool is checked against all pools."""
+    """Lock all pools of the tenant against changes, because each change of a pool is checked against all pools."""
     session.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update(key_share=True)).one()
 
 
@@ -140,7 +140,7 @@ def get(session: Session, tenant_id: TenantId, name: str, site_id: UUID | None) 
 def count_by_state(session: Session, tenant_id: TenantId, pool_ids: Collection[UUID]) -> dict[tuple[UUID, str], int]:
     """Count addresses by pool and state.
 
-    The keys "leaving" and "reserved" count the leaving and the reserved addresses in any state.
+    Two more keys, "leaving" and "reserved", count the removed and the reserved addresses in all states.
     """
     key = PoolAddress.pool_id
     query = (
@@ -163,7 +163,7 @@ def count_by_state(session: Session, tenant_id: TenantId, pool_ids: Collection[U
 
 
 def count_by_cell(session: Session, tenant_id: TenantId, pool_id: UUID) -> Sequence[Row[str, str, int]]:
-    """Return rows of cell, state and number of addresses, for addresses of the pool that are in cells."""
+    """Count the pool's addresses that cells have. Each row contains a cell, a state and the number of addresses."""
     query = (
         select(Cell.name, PoolAddress.state, func.count())
         .join(Cell, Cell.id == PoolAddress.cell_id)
@@ -182,10 +182,7 @@ def lock_address(session: Session, tenant_id: TenantId, address: str) -> PoolAdd
 def lock_addresses(
     session: Session, pool: Pool, addresses: Sequence[str], macs: Sequence[str]
 ) -> Sequence[PoolAddress]:
-    """Lock the pool's rows of `addresses`, and the rows that are reserved for `macs`, ordered by address number.
-
-    Returns the locked rows.
-    """
+    """Lock and return the pool's rows of `addresses` and the rows that are reserved for `macs`, by address number."""
     concerned = or_(
         PoolAddress.address == _any_of(addresses, INET()), PoolAddress.reserved_for == _any_of(macs, MACADDR())
     )
@@ -196,15 +193,14 @@ def lock_addresses(
 
 
 def is_held(session: Session, row: PoolAddress, kind: str) -> bool:
-    """Return whether a live session has the address. Cells use the same rule as this function
-    (`pool_address_holders`)."""
+    """Return whether a live session has the address, by the rule that cells also use (`pool_address_holders`)."""
     return bool(session.scalar(_IS_HELD, _address_params(row) | {"kind": kind}))
 
 
 def list_leaving_elsewhere(session: Session, pool: Pool, bounds: Bounds) -> Sequence[Row[str, str]]:
     """Return some addresses within `bounds` that were removed from another pool but are still used.
 
-    Each address comes with the name of the other pool. `bounds` contain single addresses.
+    Each row contains an address and the name of the other pool. `bounds` contains single addresses, not prefixes.
     """
     return session.execute(_LEAVING_ELSEWHERE, _bounds_params(pool, bounds)).all()
 
@@ -215,7 +211,7 @@ def list_reserved_outside(session: Session, pool: Pool, bounds: Bounds) -> Seque
 
 
 def insert_addresses(session: Session, pool: Pool, addresses: Sequence[str], *, grant: int) -> None:
-    """Insert rows for new addresses. Each row gets an unused address number."""
+    """Insert a row for each new address, with an unused address number."""
     given = {"tenant": pool.tenant_id, "pool": pool.id, "addresses": list(addresses), "grant": grant}
     session.execute(_INSERT_ADDRESSES, given)
 
@@ -223,7 +219,8 @@ def insert_addresses(session: Session, pool: Pool, addresses: Sequence[str], *, 
 def remove_outside(session: Session, pool: Pool, bounds: Bounds) -> None:
     """Remove the addresses outside `bounds`.
 
-    Deletes the rows of free addresses, and sets the flag `leaving` on all other rows.
+    Deletes the rows of free addresses outside `bounds`, and sets the flag `leaving` on all other rows outside `bounds`.
+    Clears `leaving` on rows within `bounds`.
     """
     session.execute(_JOIN_BY_HASH, {"nested": "off"})
     session.execute(_REMOVE_OUTSIDE, _bounds_params(pool, bounds))

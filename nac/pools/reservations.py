@@ -38,7 +38,7 @@ def parse_reservations(written: Mapping[str, str]) -> dict[str, str]:
 def apply_reservations(session: Session, pool: Pool, read: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Reserve the addresses that `parse_reservations` returned. Raises InvalidInput or SeveralMistakes.
 
-    Returns two mappings for the changed devices: the previous and the new address of each device. "" means no address.
+    Returns two mappings from each changed device to its address: before and after the change. "" means no address.
     """
     if not read:
         return {}, {}
@@ -66,9 +66,9 @@ def apply_reservations(session: Session, pool: Pool, read: Mapping[str, str]) ->
 def _require_reservable(
     session: Session, pool: Pool, rows: Mapping[str, PoolAddress], mac: str, address: str, *, freed: Mapping[str, str]
 ) -> PoolAddress:
-    """Return the row of an address that can be reserved.
+    """Return the row of `address` if the address can be reserved for the device `mac`.
 
-    `freed` has the devices whose reservations the request replaces.
+    The keys of `freed` are the devices whose reservations the request replaces.
     """
     row = rows.get(address)
     if row is None:
@@ -95,5 +95,5 @@ def _require_reservable(
 def _set_reservation(row: PoolAddress, mac: str | None) -> None:
     row.reserved_for = mac
     if row.state in ("free", "stock"):
-        # A new grant invalidates claims with an older grant. The cell then removes the address from its stock.
+        # The new grant makes claims with an older grant invalid, and the cell removes the address from its stock.
         row.grant_number += 1

@@ -1,5 +1,4 @@
-"""Address pools of a tenant or of a site of the tenant. A device gets its address from a pool with the
-Access-Accept."""
+"""Address pools of a tenant, or of one site of the tenant. The Access-Accept contains an address from the pool."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,9 +44,9 @@ class PoolOptions:
     when_empty: str | None = None
     # Number of free addresses that a cell keeps ready.
     stock: int | None = None
-    # `grace_seconds`: time that an address stays reserved for a device that sends no Start. `quarantine_seconds`: time
-    # that a released address stays unused.
+    # Time that Admit keeps an assigned address for a device if no Accounting-Request (Start) arrives.
     grace_seconds: int | None = None
+    # Time during which no other device can get a released address.
     quarantine_seconds: int | None = None
 
     def given(self) -> dict[str, Any]:
@@ -76,12 +75,12 @@ class PoolState:
     # Slug of the site. "" if the pool is for all sites of the tenant.
     site: str
     free: int
-    # Addresses that cells keep ready for devices.
+    # Number of addresses that cells keep ready for devices.
     ready: int
     used: int
     quarantined: int
     reserved: int
-    # Addresses that were removed from the pool, but that devices or cells still have.
+    # Number of addresses that were removed from the pool, but that devices or cells still have.
     leaving: int
 
     @property
@@ -152,10 +151,11 @@ def update_pool(
     options: PoolOptions = PoolOptions(),
     reserved: Mapping[str, str] | None = None,
 ) -> Pool:
-    """Change the values that are not None. `reserved` maps MAC addresses to addresses; "" cancels a reservation.
+    """Change those values of a pool that are not None. `reserved` maps MAC addresses to IP addresses; "" cancels a
+    reservation.
 
-    Cells no longer assign removed addresses to devices. A removed address leaves the pool when no device has the
-    address. Raises the errors of `create_pool`.
+    If you remove an address from the ranges, cells no longer assign the address. It leaves the pool when no device has
+    it. Raises the errors of `create_pool`.
     """
     pool = require_pool(session, tenant_id=tenant_id, name=name, site=site, lock=True)
     if pool.removing:
@@ -187,10 +187,10 @@ def update_pool(
 
 
 def rename_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str, site: str = "") -> Pool:
-    """Rename a pool. Devices keep their addresses from the pool.
+    """Rename a pool. Devices keep the addresses that they got from the pool.
 
-    Raises InUse if a policy or a site's fallback refers to the old or the new name, because devices would get other
-    addresses.
+    Raises InUse if a policy or a site's fallback refers to the old or the new name, because a policy would then assign
+    addresses from another pool.
     """
     pool = require_pool(session, tenant_id=tenant_id, name=name, site=site, lock=True)
     if new_name == name:
@@ -215,8 +215,7 @@ def rename_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str,
 
 
 def delete_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str, site: str = "") -> bool:
-    """Delete a pool. Returns True if the pool is deleted, False if Admit deletes it later, when its last address is
-    free.
+    """Delete a pool. Returns False if devices or cells still have addresses: Admit deletes the pool when all are free.
 
     Raises InUse if a policy or a site's fallback refers to the name, and no other pool has this name.
     """
@@ -236,7 +235,7 @@ def delete_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str,
 
 
 def release_address(session: Session, *, actor: str, tenant_id: TenantId, address: str) -> PoolAddress:
-    """Release an address that a device has. After the address's quarantine, another device can get the address.
+    """Release an address that a device has. After the time `quarantine_seconds`, another device can get the address.
 
     Raises PoolNotFound if no device has the address. Raises InUse if a live session has the address.
     """
@@ -252,7 +251,7 @@ def release_address(session: Session, *, actor: str, tenant_id: TenantId, addres
         )
     if row.state == "leased":
         row.state, row.until = "quarantined", utc_now() + timedelta(seconds=pool.quarantine_seconds)
-    # Keep the MAC address, because a Start of the device can still arrive.
+    # Keep the MAC address, because an Accounting-Request (Start) of the device can still arrive.
     row.released = True
     session.flush()
     audit.append(
@@ -268,7 +267,7 @@ def list_pools(session: Session, *, tenant_id: TenantId) -> list[PoolState]:
 def list_page(
     session: Session, *, tenant_id: TenantId, span: PageSpan, text: str = "", kind: str = "", site: str = ""
 ) -> list[PoolState]:
-    """List pools. `text` is a part of the pool's name. `site` is the slug of the pool's site."""
+    """List pools. `text` filters by a part of the pool's name, and `site` by the slug of the pool's site."""
     site_id = _find_site_id(session, tenant_id, site)
     pools = repository.list_page(session, tenant_id, span=span, text=text, kind=kind, site_id=site_id)
     return _build_states(session, tenant_id, pools)
@@ -290,7 +289,7 @@ def get_pool_state(session: Session, *, tenant_id: TenantId, name: str, site: st
 
 
 def count_by_cell(session: Session, *, pool: Pool) -> dict[str, dict[str, int]]:
-    """Count the pool's addresses by cell and state."""
+    """Count the pool's addresses that cells have, by cell and state."""
     found: dict[str, dict[str, int]] = {}
     for cell, state, number in repository.count_by_cell(session, pool.tenant_id, pool.id):
         found.setdefault(cell, {})[state] = number
@@ -307,7 +306,10 @@ def list_leases(
     address: str = "",
     span: PageSpan | None = None,
 ) -> Sequence[PoolAddress]:
-    """List used and quarantined addresses; without `span`, ordered by pool and number."""
+    """List the addresses that devices have, and returned addresses that no other device can get yet.
+
+    Without `span`, the list is ordered by pool and address number.
+    """
     chosen = LeaseFilter()
     if pool:
         chosen = replace(chosen, pool_id=require_pool(session, tenant_id=tenant_id, name=pool, site=site).id)
@@ -319,7 +321,7 @@ def list_leases(
 
 
 def require_pool(session: Session, *, tenant_id: TenantId, name: str, site: str = "", lock: bool = False) -> Pool:
-    """Return a pool. Raises PoolNotFound. With `lock`, no other transaction can change pools of the tenant."""
+    """Return a pool. Raises PoolNotFound. `lock` prevents changes of the tenant's pools by other transactions."""
     if lock:
         repository.lock_tenant(session, tenant_id)
     pool = repository.get(session, tenant_id, name, _find_site_id(session, tenant_id, site))
@@ -329,7 +331,7 @@ def require_pool(session: Session, *, tenant_id: TenantId, name: str, site: str 
             f"Pool {name!r}{where} does not exist.", place="name", remedy=Advice("List pools", "listPools")
         )
     if lock:
-        # A cell that has locked addresses may check their foreign keys, and must not wait for this change.
+        # A cell that reserves addresses checks the foreign key to the pool. So this lock must not block the check.
         lock_row(session, pool, keeps_key=True)
     return pool
 

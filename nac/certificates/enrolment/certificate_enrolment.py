@@ -1,7 +1,7 @@
 """Issues certificates for signing requests: first enrolments with a secret, and renewals.
 
-Responses can get lost on the network. Within REPEAT_WINDOW, a repeated request gets the same certificate as the
-first request.
+The network can lose a response. Within REPEAT_WINDOW, a repeated request gets the same certificate as the first
+request.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,6 @@ from pki.names import San, parse_san, read_sans
 from pki.serials import serial_bytes
 from pki.signing_requests import SigningRequest
 
-# During this time after the first request, a repeated request gets the same certificate.
 REPEAT_WINDOW = timedelta(minutes=10)
 
 
@@ -56,7 +55,7 @@ def find_repeated_renewal(
 
 
 def _load_repeated(session: Session, row: Certificate | None, request: SigningRequest) -> IssuedCertificate | None:
-    """Return the certificate of `row`; None if the names in the request differ from the names in the certificate.
+    """Return the certificate in `row`, or None if the request has names that differ from the certificate's names.
 
     Raises AnswerUnderWay while another process signs the certificate.
     """
@@ -77,10 +76,11 @@ def enrol(
     signing: SigningContext,
     now: datetime,
 ) -> IssuedCertificate:
-    """Issue a certificate for a redeemed secret. Without a request, the result contains a new key, which is not stored.
+    """Issue a certificate for a redeemed secret. Without a request, the result contains a new private key, which Admit
+    does not store.
 
-    The function commits the use of the secret before it signs. If the signature fails, Admit later subtracts this use
-    from the secret's number of uses. Raises NameRefused, DuplicateKey or CertificateRefused.
+    The function commits the secret's number of uses before it signs. If the signature fails, Admit later subtracts this
+    use. Raises NameRefused, DuplicateKey or CertificateRefused.
     """
     common_name, sans = resolve_names(secret, request)
     issued = issue_client(
@@ -119,10 +119,9 @@ class NameBinding(Protocol):
 
 
 def resolve_names(secret: NameBinding, request: SigningRequest | None) -> tuple[str, tuple[San, ...]]:
-    """Return common name and alternative names. The names come from the secret or, if the secret has no names, from the
-    request.
+    """Return common name and alternative names for a certificate: from the secret or, if it has none, from the request.
 
-    If the secret has only alternative names, one alternative name becomes the common name.
+    If there are only alternative names, one alternative name becomes the common name.
     """
     bound = tuple(map(parse_san, secret.sans))
     proposed = request.common_name if request else ""
@@ -158,11 +157,10 @@ def _require_allowed_names(bound: Iterable[San], proposed: Iterable[San]) -> Non
 
 
 def require_renewable(session: Session, *, tenant_id: TenantId, shown: x509.Certificate, now: datetime) -> Certificate:
-    """Return the row of the certificate `shown`, if it can be renewed. The peer has already proved possession of the
-    certificate's private key.
+    """Return the row of `shown`, the certificate that a device presents for renewal.
 
-    `shown` must equal an issued certificate byte for byte. A comparison of issuer names and key identifiers would
-    accept forged certificates. Raises RenewalRefused.
+    The caller has verified that the device has the private key. `shown` must equal an issued certificate byte for byte,
+    because a comparison of issuer names and key identifiers would accept forged certificates. Raises RenewalRefused.
     """
     certificates.lock_tenant_shared(session, tenant_id)
     row = certificates.get_by_serial(session, tenant_id, serial_bytes(shown.serial_number), lock=True)
@@ -223,7 +221,7 @@ def renew(
     """Renew `old` with the same profile, subject and alternative names (RFC 7030 4.2.2). `old` stays valid.
 
     `old` comes from `require_renewable` or `require_renewable_by_admin`. Without a request, the result contains a new
-    key, which Admit does not store. A request needs a new key, unless the tenant permits renewals with the old key.
+    private key, which Admit does not store. The request must have a new key, unless the tenant permits the old key.
     """
     assert old.certificate_der is not None
     sans = read_sans(x509.load_der_x509_certificate(old.certificate_der))
@@ -277,9 +275,9 @@ def _require_same_holder(session: Session, old: Certificate, request: SigningReq
 def record_renewal_refusal(
     session: Session, *, actor: str, tenant_id: TenantId, shown: x509.Certificate, refused: RenewalRefused
 ) -> None:
-    """Record the refusal in the audit log.
+    """Record in the audit log that Admit rejected a renewal.
 
-    Call this function in a separate transaction, because the refusal rolls back the transaction of the renewal.
+    Call this function in a separate transaction, because the error rolls back the transaction of the renewal.
     """
     audit.append(
         session,

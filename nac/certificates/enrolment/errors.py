@@ -25,7 +25,7 @@ class SecretRefused(AdmitError):
     status = 401
 
     def __init__(self, why: RefusalReason) -> None:
-        """`why` goes only to the audit log, because a caller who guesses secrets must not learn the reason."""
+        """Admit writes `why` only to the audit log, because a caller who guesses secrets must not learn the reason."""
         self.why: RefusalReason = why
         super().__init__("The secret is not accepted.", remedy="Ask your administrator for a new secret.")
 

@@ -16,18 +16,18 @@ _MAX_SOURCES = 10_000
 
 
 class GuessLimiter:
-    """Counts wrong secrets by tenant and source address. If the table is full, the limiter drops the source that
-    was inactive longest."""
+    """Counts wrong secrets for each tenant and source address. If the table of counts is full, the limiter deletes the
+    count of the source that was inactive longest."""
 
     def __init__(self, *, most: int = _MAX_GUESSES, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
         self._clock = clock
         self._lock = threading.Lock()
-        # By tenant and source: start of the counting window, and number of wrong secrets in this window.
+        # For each tenant and source: start of the counting period, and number of wrong secrets in this period.
         self._counts: OrderedDict[tuple[TenantId, str], tuple[float, int]] = OrderedDict()
 
     def require(self, tenant_id: TenantId, address: str) -> None:
-        """Raise TooManyGuesses if the source to which `address` belongs has reached the limit."""
+        """Raise TooManyGuesses if the source of `address` has reached the limit."""
         with self._lock:
             began, count = self._counts.get((tenant_id, get_source(address)), (0.0, 0))
             left = began + _WINDOW_SECONDS - self._clock()

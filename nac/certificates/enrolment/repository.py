@@ -35,7 +35,7 @@ def get_by_name(session: Session, tenant_id: TenantId, name: str) -> EnrolmentSe
 
 
 def get_by_public_id(session: Session, public_id: str) -> EnrolmentSecret | None:
-    """Return the secret with this public id. Requires a session in EnrolmentScope, which has no tenant."""
+    """Return the secret with this public id. Requires a session in EnrolmentScope, because the tenant is unknown."""
     return session.scalar(select(EnrolmentSecret).where(EnrolmentSecret.public_id == public_id))
 
 
@@ -46,7 +46,7 @@ def list_page(session: Session, tenant_id: TenantId, *, span: PageSpan) -> Seque
 def find_issued_with_secret(
     session: Session, secret: EnrolmentSecret, *, public_key_sha256: bytes, since: datetime
 ) -> Certificate | None:
-    """Lock and return the certificate that Admit issued with `secret` for this key, or is still signing."""
+    """Lock and return the certificate for this key that Admit issued with `secret`, or that Admit is still signing."""
     which = Certificate.secret_id == secret.id
     return session.scalar(_issued_query(secret.tenant_id, public_key_sha256, since, which))
 
@@ -54,7 +54,7 @@ def find_issued_with_secret(
 def find_issued_to_renew(
     session: Session, old: Certificate, *, public_key_sha256: bytes, since: datetime
 ) -> Certificate | None:
-    """Lock and return the renewal of `old` that Admit issued for this key, or is still signing."""
+    """Lock and return the renewal of `old` for this key that Admit issued, or that Admit is still signing."""
     which = Certificate.renews_id == old.id
     return session.scalar(_issued_query(old.tenant_id, public_key_sha256, since, which))
 
@@ -70,7 +70,7 @@ def _issued_query(
         row.created_at >= since,
         which,
     )
-    # The lock waits for a running signature.
+    # The query waits until a running signature is complete, because the signing process locks the row.
     return query.order_by(row.created_at.desc()).limit(1).with_for_update().execution_options(populate_existing=True)
 
 
@@ -83,7 +83,7 @@ def get_user(session: Session, tenant_id: TenantId, user_id: object) -> User | N
 
 
 def list_unknown_authorities(session: Session, known: Collection[UUID]) -> Sequence[tuple[UUID, bytes]]:
-    """Return (id, DER) of the authorities of all tenants, except the `known` ids. Works in any database scope."""
+    """Return id and certificate (DER) of all tenants' authorities, except the ids `known`. Works in any scope."""
     found = func.enrolment_authorities().table_valued(column("id", Uuid), column("certificate_der", LargeBinary))
     query = select(found.c.id, found.c.certificate_der).where(~in_array(found.c.id, known))
     return [(row.id, row.certificate_der) for row in session.execute(query)]
@@ -92,5 +92,5 @@ def list_unknown_authorities(session: Session, known: Collection[UUID]) -> Seque
 def _by_name_query(tenant_id: TenantId, name: str) -> Select[EnrolmentSecret]:
     secret = EnrolmentSecret
     query = select(secret).where(secret.tenant_id == tenant_id, or_(secret.public_id == name, secret.name == name))
-    # If one secret has this public id and another one this name, use the public id.
+    # If one secret has this public id, and another secret has this name, the public id wins.
     return query.order_by((secret.public_id == name).desc())

@@ -66,15 +66,14 @@ class CreatedSecret:
 
 @dataclass(frozen=True, slots=True)
 class LockedSecret:
-    """A secret that a device presented correctly. The row of the secret is locked, so concurrent redemptions
-    wait."""
+    """A valid secret that a device sent. The secret's row is locked, so concurrent redemptions wait."""
 
     row: EnrolmentSecret
-    # Reason why the secret issues no further certificate; None if the secret can still issue certificates.
+    # Why Admit issues no further certificate for the secret (used up or expired); None if Admit can issue certificates.
     refusal: RefusalReason | None
 
     def take(self, now: datetime) -> EnrolmentSecret:
-        """Use the secret once. Raises SecretRefused if the secret is used up or expired."""
+        """Count one use of the secret. Raises SecretRefused if the secret is used up or expired."""
         if self.refusal is not None:
             raise SecretRefused(self.refusal)
         self.row.uses += 1
@@ -101,12 +100,11 @@ def create_secret(
     any_name: bool = False,
     life: timedelta = DEFAULT_LIFETIME,
 ) -> CreatedSecret:
-    """Create a secret that issues certificates of `profile`, up to `uses` times within `life`.
+    """Create a secret for up to `uses` certificates of `profile`, valid for the time `life`.
 
-    With a common name or alternative names (`kind:value`), the certificates of this secret can have only these
-    names. The default common name is the name of the endpoint or user. If no name is set, the requester chooses the
-    names. A secret with one use is for one device, so it needs names or `any_name`. Raises InvalidEnrolmentSecret or
-    CertificateRefused.
+    If you set a common name or alternative names (`kind:value`), certificates for this secret can have only these
+    names. The default common name is the name of the endpoint or user. If the secret has no name, the requester chooses
+    the names. A secret for one use must have a name or `any_name`. Raises InvalidEnrolmentSecret or CertificateRefused.
     """
     _require_limits(kind, profile, uses, life)
     holder = find_holder(session, tenant_id=tenant_id, mac=endpoint_mac, user_name=user_name)
@@ -192,12 +190,11 @@ def _require_unused_name(session: Session, tenant_id: TenantId, name: str) -> No
 def redeem_secret(
     session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime
 ) -> EnrolmentSecret:
-    """Count one use of the secret, and lock the secret until the commit. `name` is the public id or the name of the
-    secret.
+    """Count one use of the secret, and lock the secret until the commit. `name` is the secret's public id or name.
 
     Two concurrent requests cannot share the last use. A failed request does not count as a use, because its transaction
-    is rolled back. If a signature fails, the next request after `intents.STALE_AFTER` subtracts the use again. Raises
-    SecretRefused. The caller records the refusal in a separate transaction (`record_refusal`).
+    is rolled back. If a signature fails, the use does not count either: the next request after `intents.STALE_AFTER`
+    subtracts the use. Raises SecretRefused. The caller records this error in a separate transaction (`record_refusal`).
     """
     return lock_secret(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=now).take(now)
 
@@ -205,10 +202,9 @@ def redeem_secret(
 def lock_secret(
     session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime
 ) -> LockedSecret:
-    """Check and lock the secret like `redeem_secret`, without using it.
+    """Check and lock the secret like `redeem_secret`, but do not count a use.
 
-    Also returns secrets that are used up or expired, if the secret's text is correct. Raises SecretRefused for any
-    other reason.
+    Also returns secrets that are used up or expired, if their text is correct. Raises SecretRefused in all other cases.
     """
     certificates.lock_tenant_shared(session, tenant_id)
     row = repository.lock_by_name(session, tenant_id, name) if name.isprintable() and len(name) <= 64 else None
@@ -219,8 +215,10 @@ def lock_secret(
 
 
 def _return_abandoned_uses(session: Session, row: EnrolmentSecret, now: datetime) -> bool:
-    """Subtract the abandoned certificates from the secret's number of uses. Returns whether the number changed. Waits
-    for running signatures."""
+    """Abandon stale unsigned certificates of the secret, and subtract their number from the secret's number of uses.
+
+    Waits until running signatures are complete. Returns whether the number changed.
+    """
     of_it, age = Certificate.secret_id == row.id, intents.STALE_AFTER
     actor = f"{row.kind}:{row.public_id}"
     intents.wait_for_signatures(session, tenant_id=row.tenant_id, which=of_it)
@@ -234,7 +232,7 @@ def _return_abandoned_uses(session: Session, row: EnrolmentSecret, now: datetime
 def require_redeemable(
     session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime
 ) -> EnrolmentSecret:
-    """Check a secret like `redeem_secret`, without using or locking it."""
+    """Check a secret like `redeem_secret`, but do not lock the secret or count a use."""
     row = repository.get_by_name(session, tenant_id, name)
     if why := _find_refusal_reason(session, row, kind, secret, now):
         raise SecretRefused(why)
@@ -245,7 +243,7 @@ def require_redeemable(
 def _find_refusal_reason(
     session: Session, row: EnrolmentSecret | None, kind: EnrolmentKind, secret: str, now: datetime
 ) -> RefusalReason | None:
-    """Return the reason to refuse the secret, or None.
+    """Return why Admit rejects the secret, or None.
 
     Checks the secret's text first, because only the holder of the secret may learn the other reasons.
     """
@@ -262,22 +260,21 @@ def _find_refusal_reason(
         return "tenant-inactive"
     if is_holder_barred(session, row.tenant_id, row.endpoint_id, row.user_id):
         return "holder-barred"
-    # "used" and "expired" come last, because repeated requests ignore only these two reasons.
+    # The reasons "used" and "expired" come last: for a repeated request, the caller ignores only these two reasons.
     if row.uses >= row.most_uses and not _return_abandoned_uses(session, row, now):
         return "used"
     return "expired" if row.expires_at <= now else None
 
 
 def is_holder_barred(session: Session, tenant_id: TenantId, endpoint_id: UUID | None, user_id: UUID | None) -> bool:
-    """Whether the endpoint is blocked or the user is disabled. Blocked endpoints and disabled users get no
-    certificate."""
+    """Whether the endpoint is blocked or the user is disabled. Then the endpoint or user gets no certificate."""
     endpoint = repository.get_endpoint(session, tenant_id, endpoint_id) if endpoint_id else None
     user = repository.get_user(session, tenant_id, user_id) if user_id else None
     return bool((endpoint and endpoint.status == "blocked") or (user and user.disabled))
 
 
 def record_refusal(session: Session, *, actor: str, tenant_id: TenantId, name: str, refused: SecretRefused) -> None:
-    """Record in the audit log the name of the secret and the reason of the refusal, without the secret itself."""
+    """Record in the audit log which secret Admit rejected and why, without the text of the secret."""
     claimed = "".join(character for character in name if character.isprintable())[:_MAX_CLAIM_LENGTH]
     audit.append(
         session,
@@ -298,13 +295,16 @@ def require_tenant(session: Session, *, slug: str) -> TenantId:
 
 
 def find_tenant_id(session: Session, public_id: str) -> TenantId | None:
-    """Return the tenant of a secret. Requires a session in the EnrolmentScope of `public_id`."""
+    """Return the id of a secret's tenant. Requires a session in the EnrolmentScope of `public_id`."""
     row = repository.get_by_public_id(session, public_id)
     return row.tenant_id if row else None
 
 
 def list_unknown_authorities(session: Session, known: Collection[UUID]) -> Sequence[tuple[UUID, bytes]]:
-    """Return (id, DER) of the authorities of all tenants, except the `known` ids, for client certificates in TLS."""
+    """Return id and certificate (DER) of all tenants' authorities, except the ids `known`.
+
+    The TLS server uses these authorities to check client certificates.
+    """
     return repository.list_unknown_authorities(session, known)
 
 
@@ -347,7 +347,7 @@ def get_status(row: EnrolmentSecret, now: datetime) -> SecretStatus:
 
 
 def describe_secret(row: EnrolmentSecret) -> dict[str, object]:
-    """Return the fields of the secret that users and logs may see."""
+    """Return the fields of the secret that the audit log records."""
     return {
         "id": row.public_id,
         "kind": row.kind,

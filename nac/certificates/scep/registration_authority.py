@@ -1,8 +1,8 @@
-"""A tenant's SCEP registration authority: a certificate with an RSA key, because the issuing CA has an ECDSA key.
+"""A tenant's SCEP registration authority: a certificate whose RSA key decrypts requests and signs responses.
 
-Devices encrypt requests to the registration authority, which signs responses. Admit creates the certificate on
-first use, and replaces it before it expires or if the issuing authority changes. Former certificates work until
-they expire, because devices cache the certificates.
+SCEP needs an RSA key, but the issuing authority has an ECDSA key. Admit creates the certificate on first use. Admit
+replaces the certificate before it expires or if the issuing authority changes. Old certificates work until they expire,
+because devices cache the certificates.
 """
 
 from collections.abc import Sequence
@@ -25,16 +25,15 @@ from pki.scep import ScepResponder
 PROFILE = "scep-ra"
 _COMMON_NAME = "SCEP registration authority"
 _ACTOR = "scep"
-# Replace the certificate this long before its end, or a third of its life if that is shorter. Devices fetch it on
-# enrolment, and some cache it for days.
+# Admit replaces the certificate 30 days before it expires, or when a third of its validity is left if this is later.
+# Devices fetch the certificate when they enrol, and some cache it for days.
 _RENEWED_BEFORE = timedelta(days=30)
 
 
 def ensure_registration_authority(
     session: Session, *, tenant_id: TenantId, signing: SigningContext, now: datetime
 ) -> Sequence[Certificate]:
-    """Return the tenant's valid registration authorities, the current registration authority first. Creates a
-    registration authority if needed.
+    """Return the tenant's valid registration authority certificates, newest first. Creates a certificate if needed.
 
     Raises Conflict if the tenant has no issuing authority.
     """
@@ -54,7 +53,7 @@ def ensure_registration_authority(
             )
             commit_intent(session)
             certificates.lock_tenant(session, tenant_id)
-            # Another process may have created a certificate meanwhile. Then the worker abandons this reservation.
+            # If another process has created a certificate meanwhile, the worker later abandons this reservation.
             rows = certificates.list_usable_by_profile(session, tenant_id, PROFILE, now)
             if not _is_current(session, tenant_id, rows, now):
                 rows = [_issue_certificate(session, reservation, signing, now), *rows]

@@ -27,8 +27,8 @@ from pki.keys import is_same_public_key, public_key_digest
 from pki.scep import FailInfo
 from pki.signing_requests import SigningRequest, read_signing_request
 
-# All failures inside the envelope have this message. With different messages, an attacker could modify a captured
-# envelope and learn about its content.
+# Message for all failures inside the envelope. From different messages, an attacker who modifies a captured envelope
+# could learn about its content.
 _UNREADABLE_ENVELOPE = "The envelope cannot be decrypted or has no valid certificate request."
 # Time that Admit keeps SCEP transactions. Devices retry for minutes and poll for days.
 RETENTION = timedelta(days=30)
@@ -53,7 +53,7 @@ class ScepRefused(AdmitError):
 
 @dataclass(frozen=True, slots=True)
 class AddressedMessage:
-    """A verified message, and the registration authority to which it is encrypted."""
+    """A verified message, and the registration authority with whose key it is encrypted."""
 
     message: scep.ScepRequest
     responder: scep.ScepResponder
@@ -90,7 +90,7 @@ def read_message(data: bytes) -> scep.ScepRequest:
 
 
 def address_message(message: scep.ScepRequest, responders: Sequence[scep.ScepResponder]) -> AddressedMessage:
-    """Verify the message, and find the responder to which it is encrypted. Raises ScepRefused."""
+    """Verify the message, and find the registration authority with whose key it is encrypted. Raises ScepRefused."""
     try:
         message.require_proven()
         envelope = read_envelope(message.envelope)
@@ -131,9 +131,9 @@ def open_message(addressed: AddressedMessage) -> OpenedMessage:
 def find_issued_certificate(
     session: Session, *, tenant_id: TenantId, opened: OpenedMessage, renews_id: UUID | None = None
 ) -> x509.Certificate | None:
-    """Return the certificate of an earlier identical request, or None.
+    """Return the certificate that Admit issued for an earlier request with this transaction id and key, or None.
 
-    Locks the request's key until the transaction ends. Raises ScepRefused if the certificate is no longer valid.
+    Locks the key until the transaction ends. Raises ScepRefused if the certificate is no longer valid.
     """
     if not certificates.is_key_certified(session, tenant_id, opened.public_key_sha256):
         return None
@@ -175,8 +175,7 @@ def is_own_challenge(challenge: str) -> bool:
 
 
 def split_challenge(challenge: str) -> tuple[str, str]:
-    """Split an Admit challenge into public id and secret. A challenge that Admit did not create yields empty
-    strings."""
+    """Split a challenge into public id and secret. Returns empty strings for a challenge that Admit did not create."""
     token = EnrolmentSecretText.parse(challenge)
     return (token.public_id, token.secret) if token else ("", "")
 
@@ -190,7 +189,7 @@ def enrol_with_secret(
     signing: SigningContext,
     now: datetime,
 ) -> x509.Certificate:
-    """Issue a certificate for `secret`, which the caller redeemed in this transaction.
+    """Issue a certificate for `secret`. The caller has redeemed the secret in this transaction.
 
     Raises NameRefused, DuplicateKey or CertificateRefused.
     """
@@ -245,10 +244,10 @@ def renew_certificate(
 
 
 def prune_transactions(*, engine: Engine | None = None) -> int:
-    """Delete SCEP transactions older than RETENTION in all tenants; return their number. Certificates stay.
+    """Delete SCEP transactions of all tenants that are older than RETENTION, and return their number.
 
-    Requires the database role admit_worker. Uses one database transaction per tenant. Repeated and concurrent calls are
-    safe.
+    Does not delete certificates. Requires the database role admit_worker. Uses one database transaction per tenant.
+    Repeated and concurrent calls are safe.
     """
     with session_scope(PlatformScope(), engine=engine) as session:
         tenants: Sequence[TenantId] = session.scalars(select(Tenant.id)).all()
@@ -283,7 +282,7 @@ def _record_transaction(
 def _find_certificate(
     session: Session, tenant_id: TenantId, *, transaction_id: str, public_key_sha256: bytes, renews_id: UUID | None
 ) -> Certificate | None:
-    """Return the certificate of an earlier request with this transaction id and key, or None."""
+    """Return the certificate of an earlier request with this transaction id, key and renewed certificate, or None."""
     query = _certificates_of_transaction(tenant_id, transaction_id, public_key_sha256)
     return session.scalar(query.where(ScepTransaction.renews_id.is_not_distinct_from(renews_id)).limit(1))
 

@@ -17,18 +17,18 @@ _MAX_NETWORKS = 50
 
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: str
-    # Profile of the certificates that Admit issues with the webhook's permission.
+    # Profile of the certificates that Admit issues if the webhook permits the enrolment.
     profile: str = "eap-client-device"
-    # Maximum time of each step: connection, request, each part of the response.
+    # Maximum time of each step: to connect, to send the request, and to receive each part of the response.
     timeout_seconds: float = 5.0
-    # Networks (CIDR) that the host's address must be in. Empty: the platform's networks (ADMIT_OUTBOUND_NETWORKS).
+    # Permitted networks (CIDR) for the webhook's address. Empty: the platform's networks (ADMIT_OUTBOUND_NETWORKS).
     networks: tuple[str, ...] = ()
-    # PEM of the authorities for the webhook's server certificate; "" for the authorities of the operating system.
+    # PEM of the authorities that may sign the webhook's server certificate; "" for the operating system's authorities.
     ca_certificate: str = ""
 
 
 class InvalidWebhookSettings(ValueError):
-    """The webhook settings are invalid. `mistakes` has (field, message) for each mistake."""
+    """The webhook settings are invalid. `mistakes` contains a pair (field, message) for each mistake."""
 
     def __init__(self, mistakes: Iterable[tuple[str, str]]) -> None:
         self.mistakes = tuple(mistakes)
@@ -36,7 +36,7 @@ class InvalidWebhookSettings(ValueError):
 
 
 def check_settings(settings: WebhookSettings) -> WebhookSettings:
-    """Return the settings if they are valid. Raises InvalidWebhookSettings with every mistake."""
+    """Return the settings if they are valid. Raises InvalidWebhookSettings with all mistakes."""
     mistakes = []
     if not is_https_address(settings.url):
         mistakes.append(("url", f"{settings.url!r} must be https://host, optionally with a path"))

@@ -1,7 +1,8 @@
-"""Client of a SCEP webhook: the tenant's server that checks challenges and receives outcomes (docs/how-to/scep.md).
+"""Client of a SCEP webhook: a tenant's server that checks challenges and receives the results of enrolments
+(docs/how-to/scep.md).
 
-Uses HTTPS, connects only to permitted addresses, and follows no redirects. Admit signs each request body, so that the
-server can verify the sender.
+The client uses HTTPS, connects only to permitted addresses, and follows no redirects. Admit signs each request body, so
+that the server can verify the sender.
 """
 
 import asyncio
@@ -47,7 +48,7 @@ class WebhookUnavailable(Unavailable):
 @dataclass(frozen=True, slots=True)
 class Webhook:
     settings: WebhookSettings
-    # Addresses that Admit may connect to, within the networks of the settings.
+    # Addresses in the settings' networks to which Admit may connect.
     reach: OutboundReach
     secret: bytes = field(repr=False)
 
@@ -106,8 +107,8 @@ class _ConcurrencyLimit:
 
     @contextmanager
     def one(self, tenant: str) -> Iterator[None]:
-        """Count one request of the tenant until the `with` block ends. Raises WebhookUnavailable if the tenant
-        already has the maximum number of requests."""
+        """Count a running request of the tenant until the `with` block ends. Raises WebhookUnavailable if the tenant
+        already has the maximum number of running requests."""
         with self._lock:
             if self._taken[tenant] >= self._most:
                 raise WebhookUnavailable(
@@ -129,8 +130,10 @@ _concurrency_limit = _ConcurrencyLimit(_MAX_WAITING)
 def ask_webhook(
     webhook: Webhook, enrolment: WebhookEnrolment, challenge: str, request: SigningRequest
 ) -> Permit | Denial:
-    """Send the challenge to the webhook and return its decision. Raises WebhookUnavailable if the webhook sends no
-    valid response."""
+    """Send the challenge to the webhook, and return the webhook's decision.
+
+    Raises WebhookUnavailable if the webhook sends no valid response.
+    """
     members = enrolment.members("validate") | {
         "challenge": challenge,
         "common_name": request.common_name,
@@ -171,7 +174,7 @@ def notify_issued(webhook: Webhook, enrolment: WebhookEnrolment, certificate: x5
 
 
 def notify_failed(webhook: Webhook, enrolment: WebhookEnrolment, *, code: str, detail: str) -> None:
-    """Report to the webhook the failure of an enrolment that the webhook had permitted. Raises WebhookUnavailable."""
+    """Report to the webhook that an enrolment failed after the webhook permitted it. Raises WebhookUnavailable."""
     _post(webhook, enrolment.members("failed") | {"code": code, "detail": detail[:_MAX_TEXT]})
 
 

@@ -1,4 +1,4 @@
-"""Service for the settings of a tenant's SCEP webhook."""
+"""Functions to get, set and delete the settings of a tenant's SCEP webhook."""
 
 import secrets
 from datetime import datetime

@@ -20,11 +20,11 @@ def build_mobileconfig(
     name: str = "",
     connect: bool = True,
 ) -> bytes:
-    """Return a profile with the network and its roots. `identity` adds a device certificate and its key.
+    """Return a configuration profile with the network settings and the trusted roots.
 
-    `identity` is a PKCS#12 file with `password`; the profile displays this identity as `name`. Protect such a profile
-    like a private key. Without `identity`, the device management system adds the certificate. Without `connect`, the
-    profile contains no network settings.
+    `identity` adds a device certificate with its key: a PKCS#12 file with `password`, which the device displays as
+    `name`. Protect such a profile like a private key. Without `identity`, the device management system must add the
+    certificate. Without `connect`, the profile contains no network settings.
     """
     roots = [_root_payload(network, number) for number in range(len(network.anchors))]
     payloads = list(roots)
@@ -66,7 +66,7 @@ def _root_payload(network: SupplicantNetwork, number: int) -> dict[str, Any]:
     certificate = network.anchors[number]
     der = certificate.public_bytes(Encoding.DER)
     title = read_common_name(certificate.subject) or certificate.subject.rfc4514_string()
-    # The payload's name contains the serial number, so that it stays the same if a tenant adds another root.
+    # The payload's UUID depends on the serial number, so that it does not change if a tenant adds another root.
     payload = _build_payload(network, "com.apple.security.root", f"root {certificate.serial_number:x}", title)
     return payload | {"PayloadContent": der, "PayloadCertificateFileName": f"root-{number + 1}.cer"}
 

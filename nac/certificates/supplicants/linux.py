@@ -4,8 +4,8 @@ import re
 
 from nac.certificates.supplicants.network import IdentityFiles, SupplicantNetwork
 
-# Text that wpa_supplicant accepts in quotes. Quoted text has no escapes, so other text is written as hexadecimal
-# digits.
+# Text that Admit can write in quotes for wpa_supplicant. Quoted text has no escapes, so Admit writes other text as
+# hexadecimal digits.
 _QUOTABLE = re.compile(r"[A-Za-z0-9 !#$%&'()*+,./:;<=>?@\[\]^_`{|}~-]*")
 _PLAIN_SSID = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]*(?<! )")
 
@@ -13,7 +13,7 @@ _PLAIN_SSID = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]*(?<! )")
 def render_wpa_supplicant(network: SupplicantNetwork, *, identity: str, files: IdentityFiles) -> str:
     """Return a network block for wpa_supplicant.conf, without global settings such as the control interface.
 
-    A wired port needs the driver `wired` (wpa_supplicant -Dwired) and ap_scan=0.
+    For a wired network, start `wpa_supplicant -Dwired` and set ap_scan=0.
     """
     lines = ["network={"] if network.ssid else ["ap_scan=0", "", "network={"]
     if network.ssid:
@@ -51,7 +51,7 @@ def render_network_manager(network: SupplicantNetwork, *, identity: str, files: 
         "ca-cert": files.anchors,
         "client-cert": files.certificate,
         "private-key": files.key,
-        # The private key is not encrypted, so NetworkManager must not prompt for a password (4: not required).
+        # The private key is not encrypted, so NetworkManager must not prompt for a password (flag 4: not required).
         "private-key-password-flags": "4",
         "domain-match": ";".join(network.server_names),
     }

@@ -1,4 +1,4 @@
-"""A tenant's network settings for devices, with checks that every export format can represent the settings."""
+"""A tenant's network settings for devices. The checks accept only settings that every export format can represent."""
 
 import re
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class SupplicantNetwork:
     ssid: str
     # Trusted roots: during a rollover the old root and the new root.
     anchors: tuple[x509.Certificate, ...]
-    # DNS names. The certificate of a RADIUS server must have one of them.
+    # DNS names. Devices accept a RADIUS server if its certificate has one of these names.
     server_names: tuple[str, ...]
 
     @property
@@ -73,7 +73,7 @@ def require_ssid(ssid: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class IdentityFiles:
-    """Absolute paths of a Linux device's identity."""
+    """Absolute paths of files on a Linux device: trusted roots, the device's certificate and its private key."""
 
     anchors: str
     certificate: str
@@ -95,7 +95,7 @@ def require_files(files: IdentityFiles) -> IdentityFiles:
 def require_identity(identity: str) -> str:
     """Check the identity that the device sends in its first EAP packet (RFC 3748 5.1).
 
-    Decisions depend on the certificate and not on this identity.
+    Admit decides by the certificate and not by this identity.
     """
     if not identity or len(identity.encode()) > 253 or not identity.isprintable() or identity != identity.strip():
         raise InvalidNetwork(

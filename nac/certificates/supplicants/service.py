@@ -1,6 +1,6 @@
-"""Service for network settings of a tenant's devices, which contain the tenant's current roots and server names.
+"""Export of network settings for a tenant's devices, with the tenant's current roots and server names.
 
-Instructions for Android. Android cannot import a Wi-Fi profile with EAP-TLS from a file, except by device
+For Android, the export contains instructions, because Android cannot import EAP-TLS settings from a file without device
 management.
 """
 
@@ -28,17 +28,18 @@ from pki.bundles import certificates_pem
 from pki.names import read_sans
 
 _NOTE = """\
-Android imports certificates from files; enter the rest manually (Android 11 or later), or use device management.
+Android imports only certificates from files. Enter all other settings manually (Android 11 or later), or use device
+management.
 1. Settings > Security > Install a certificate > Wi-Fi certificate: {anchors}, then the device's PKCS#12 file.
 2. Settings > Wi-Fi > {ssid}:
      EAP method          TLS
      CA certificate      from step 1
      Online certificate status   Do not validate (the server checks; the phone has no network yet)
      Domain              {server_names}
-     User certificate    the device's, from step 1
+     User certificate    the certificate of the device, from step 1
      Identity            {identity}
 """
-_WIRED = "Android has no user settings for wired networks with 802.1X; device management can configure them.\n"
+_WIRED = "Android has no user settings for wired networks with 802.1X. Use device management.\n"
 
 
 def render_instructions(network: SupplicantNetwork, *, identity: str, anchors: str) -> str:
@@ -56,9 +57,9 @@ _ANCHORS, _CERTIFICATE, _KEY = "ca.pem", "device.pem", "device.key"
 def describe_network(
     session: Session, *, tenant_id: TenantId, now: datetime, ssid: str = "", server_names: Sequence[str] = ()
 ) -> SupplicantNetwork:
-    """Return the tenant's network; without an SSID, a wired network.
+    """Return the settings of the tenant's Wi-Fi network or, without an SSID, of its wired network.
 
-    Devices accept the names in the tenant's server certificates and also `server_names`.
+    Devices accept the DNS names in the tenant's server certificates, and also `server_names`.
     """
     tenant = session.get(Tenant, tenant_id)
     if tenant is None:
@@ -77,7 +78,7 @@ def describe_network(
 
 
 def _presented_names(session: Session, tenant_id: TenantId, now: datetime) -> list[str]:
-    """Return the DNS names of all server certificates that the cell can present now or later."""
+    """Return the DNS names of all server certificates that the cell presents now or can present later."""
     rows = repository.list_usable_by_profile(session, tenant_id, SERVER_PROFILE, now)
     loaded = [x509.load_der_x509_certificate(row.certificate_der) for row in rows if row.certificate_der is not None]
     return [item.value for certificate in loaded for item in read_sans(certificate) if item.kind == "dns"]
@@ -122,7 +123,7 @@ EXPORTERS: Mapping[str, Callable[[SupplicantNetwork, str, str], dict[str, bytes]
 
 
 def export_files(network: SupplicantNetwork, *, form: str, identity: str, folder: str) -> dict[str, bytes]:
-    """Return the configuration files by name. The files refer to the device's certificate and key in `folder`."""
+    """Return the configuration files by file name. The files refer to the device's certificate and key in `folder`."""
     return EXPORTERS[form](network, require_identity(identity), folder)
 
 

@@ -96,7 +96,7 @@ The last word is the name of the network adapter."""
 def build_profile_xml(network: SupplicantNetwork) -> str:
     """Return a LANProfile for a wired network, otherwise a WLANProfile.
 
-    Windows selects the device's certificate from its certificate store.
+    Windows selects the certificate of the device from the certificate store.
     """
     onex = _ONEX.format(
         server_names=escape(";".join(network.server_names)),
@@ -108,7 +108,7 @@ def build_profile_xml(network: SupplicantNetwork) -> str:
 
 
 def render_instructions(network: SupplicantNetwork, *, profile: str, roots: Sequence[str]) -> str:
-    """Return instructions for importing the profile and roots; both arguments are file names."""
+    """Return instructions to import the profile and the roots. `profile` and `roots` are file names."""
     add_profile = (_ADD_WLAN if network.ssid else _ADD_LAN).format(profile)
     return "\n".join([_ADMINISTRATOR_NOTE, *map(_ADD_ROOT.format, roots), add_profile, ""])
 

@@ -1,4 +1,4 @@
-"""Bulk import of endpoints: compares rows with the stored endpoints, then stores all rows."""
+"""Bulk import of endpoints: compares the imported rows with the stored endpoints, then stores all rows."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ _CREATE_GROUP_REMEDY = Advice(
 class EndpointBulkOptions:
     # Whether to create missing groups.
     make_groups: bool = False
-    # Whether to approve random addresses, too.
+    # Whether to also approve endpoints with random addresses.
     allow_random: bool = False
     existing: OnExisting = "refuse"
 
@@ -81,15 +81,16 @@ class EndpointBulkPlan:
     planned: list[PlannedRow]
     fresh: list[_EndpointRow]
     changed: list[_EndpointRow]
-    # Stored endpoints by address, and the names of their groups by id of the endpoint, without groups by rule.
+    # Stored endpoints by MAC address.
     known: Mapping[str, Endpoint]
+    # Names of the groups of each stored endpoint by endpoint id, without groups by rule.
     groups: Mapping[UUID, tuple[str, ...]]
 
 
 def plan_endpoints(
     session: Session, *, tenant_id: TenantId, lines: Iterable[InputLine], options: EndpointBulkOptions
 ) -> EndpointBulkPlan:
-    """Plan the changes. Locks the endpoints until the transaction ends."""
+    """Plan the change of each row. Locks the endpoints until the transaction ends."""
     reader = RowReader()
     rows = _read_rows(lines, reader, options)
     if not rows:
@@ -124,7 +125,7 @@ def _read_rows(lines: Iterable[InputLine], reader: RowReader, options: EndpointB
 
 
 def _read_row(line: InputLine, reader: RowReader, options: EndpointBulkOptions) -> _EndpointRow:
-    """Parse a line. Values that cannot be parsed are recorded as mistakes."""
+    """Parse a line. Records a mistake for each value that cannot be parsed."""
     row = _EndpointRow(line.number)
     if not line.values.get("mac"):
         reader.wrong(line, "mac", "The address is missing.", "Set an address in each row, such as 00:11:22:33:44:55.")
@@ -178,8 +179,8 @@ def _lock_known(session: Session, tenant_id: TenantId, macs: list[str]) -> dict[
 def _missing_groups(
     session: Session, tenant_id: TenantId, rows: Iterable[_EndpointRow], reader: RowReader, options: EndpointBulkOptions
 ) -> tuple[str, ...]:
-    """Return the names of missing groups. Record a mistake for each group whose members a rule sets and, unless
-    `make_groups` is set, for each missing group."""
+    """Return the names of missing groups. Records a mistake for each group by rule and, without `make_groups`, for each
+    missing group."""
     lines = reader.lines_naming((row.number, row.groups) for row in rows)
     ENDPOINT_GROUPS.keep(session, tenant_id=tenant_id, names=lines.keys())
     groups = {group.name: group for group in ENDPOINT_GROUPS.list_all(session, tenant_id=tenant_id)}
@@ -225,7 +226,7 @@ def store_endpoints(
     plan: EndpointBulkPlan,
     tell: ProgressCallback = ignore_progress,
 ) -> None:
-    """Store the plan, with an audit entry for each row. Calls `tell` with the number of finished rows."""
+    """Store the planned changes, with an audit entry for each row. Calls `tell` with the number of stored rows."""
     ENDPOINT_GROUPS.create_many(session, actor=actor, tenant_id=tenant_id, names=plan.missing_groups)
     rows = plan.fresh + plan.changed
     tell_stored, tell_noted = split_progress(tell, len(rows))
@@ -255,12 +256,13 @@ def store_endpoints(
 def _insert_rows(
     session: Session, tenant_id: TenantId, rows: Sequence[_EndpointRow], tell: ProgressCallback
 ) -> dict[str, UUID]:
-    """Insert endpoints; return their ids by address."""
+    """Insert endpoints. Returns their ids by MAC address."""
     values: list[dict[str, Any]] = [
         {"id": uuid4(), "tenant_id": tenant_id, "mac": row.mac, **{name: getattr(row, name) for name in _PLAIN_FIELDS}}
         for row in rows
     ]
-    # With a plan that was cached while the table was empty, PostgreSQL scans the whole table for each foreign key.
+    # Do not use cached query plans. With a plan from the time when the table was empty, PostgreSQL would scan the whole
+    # table for each foreign key.
     session.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
     for start in range(0, len(values), _BATCH_ROWS):
         part = values[start : start + _BATCH_ROWS]

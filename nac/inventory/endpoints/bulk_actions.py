@@ -1,4 +1,4 @@
-"""Operations on many endpoints by address. Each operation changes all endpoints or none."""
+"""Operations on many endpoints, identified by MAC address. Each operation changes all endpoints or no endpoint."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -36,7 +36,8 @@ GroupingMode = Literal["set-groups", "join-groups", "leave-groups"]
 def delete_endpoints(
     session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: ProgressCallback = ignore_progress
 ) -> int:
-    """Delete endpoints; return their number. Raises RowsRefused, also for endpoints with valid certificates."""
+    """Delete endpoints. Returns their number. Raises RowsRefused for unknown endpoints, and for endpoints with valid
+    certificates."""
     reader = RowReader()
     found = _lock_endpoints(session, tenant_id, macs, reader)
     left = find_holders_with_certificates(session, tenant_id=tenant_id, endpoint_ids=[each.id for _, each in found])
@@ -64,10 +65,9 @@ def delete_endpoints(
 def block_endpoints(
     session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: ProgressCallback = ignore_progress
 ) -> int:
-    """Block endpoints and end their live sessions (RFC 5176). Return the number of endpoints that were not blocked
-    before.
+    """Block endpoints, and request NASes to end their live sessions (RFC 5176).
 
-    Raises RowsRefused.
+    Returns the number of endpoints whose status changed. Raises RowsRefused for unknown endpoints.
     """
     reader = RowReader()
     found = _lock_endpoints(session, tenant_id, macs, reader)
@@ -82,8 +82,10 @@ def block_endpoints(
 def unblock_endpoints(
     session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: ProgressCallback = ignore_progress
 ) -> int:
-    """Unblock endpoints; return the number of endpoints that were blocked. Raises RowsRefused, also for discovered or
-    ignored endpoints."""
+    """Unblock endpoints. Returns the number of endpoints whose status changed.
+
+    Raises RowsRefused for unknown, discovered and ignored endpoints.
+    """
     reader = RowReader()
     found = _lock_endpoints(session, tenant_id, macs, reader)
     for line, endpoint in found:
@@ -105,9 +107,9 @@ def update_endpoint_groups(
     how: GroupingMode,
     tell: ProgressCallback = ignore_progress,
 ) -> int:
-    """Change the groups of endpoints, except groups whose members a rule sets. Return the number of changed endpoints.
+    """Change the groups of endpoints, except groups by rule. Returns the number of changed endpoints.
 
-    Raises RowsRefused, UnknownGroup and GroupByRule.
+    Raises RowsRefused, UnknownGroup or GroupByRule.
     """
     reader = RowReader()
     found = _lock_endpoints(session, tenant_id, macs, reader)

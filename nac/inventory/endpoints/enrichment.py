@@ -1,10 +1,7 @@
-"""Creates and updates endpoints from sightings: sets vendor, profile, and the groups whose members a rule sets. Runs in
-the worker.
+"""Creates endpoints from sightings, and sets their vendor, device profile and groups by rule. Runs in the worker.
 
-The worker processes only changed addresses (nac.inventory.endpoints.enrichment), in bounded batches. The
-worker does not write unchanged rows, so cells receive no needless changes.
-
-The worker's queue: addresses of endpoints whose vendor, profile or rule-based groups may have changed.
+A queue contains the MAC addresses whose vendor, profile or groups by rule may have changed. The worker processes the
+queue in bounded batches. It does not write unchanged rows, so cells receive no needless changes.
 """
 
 import json
@@ -29,8 +26,8 @@ from nac.kit.ids import TenantId
 from nac.kit.mac import is_random_mac
 from nac.models import Endpoint, EndpointEvidence, EndpointGroup, EndpointGroupMember, EndpointSighting, EndpointWork
 
-# Length of a tenant's queue above which cells add no sightings (radius/agent/shipping/sightings.py). Changes by users
-# are always added.
+# Length of a tenant's queue above which agents store no sightings of new addresses and no evidence
+# (radius/agent/shipping/sightings.py). Admit always queues the addresses of endpoints that people change.
 MAX_WAITING = 100_000
 _TENANTS_SQL = text("SELECT tenants_with_endpoint_work()")
 _OLDEST_SQL = text("SELECT ctid::text FROM endpoint_work WHERE tenant_id = :tenant ORDER BY id LIMIT :limit")
@@ -41,24 +38,24 @@ _TAKE_SQL = text(
 
 
 def enqueue(session: Session, *, tenant_id: TenantId, macs: Iterable[str]) -> None:
-    """Queue addresses. The worker processes the addresses within a second of the commit."""
+    """Queue MAC addresses. The worker processes them within a second after the commit."""
     rows = [{"tenant_id": tenant_id, "mac": mac} for mac in macs]
     if rows:
         session.execute(insert(EndpointWork), rows)
 
 
 def list_tenants(session: Session) -> Sequence[UUID]:
-    """Return tenants with queued work. Needs the role admit_worker."""
+    """Return tenants whose queue is not empty. Requires the database role admit_worker."""
     return session.scalars(_TENANTS_SQL).all()
 
 
 def try_lock_queue(session: Session, *, tenant_id: TenantId) -> bool:
-    """Lock the tenant's queue until the transaction ends. Return False if another worker has the lock."""
+    """Lock the tenant's queue until the transaction ends. Returns False if another worker has the lock."""
     return bool(session.scalar(select(func.pg_try_advisory_xact_lock(*_lock_key(tenant_id)))))
 
 
 def lock_queue(session: Session, *, tenant_id: TenantId) -> None:
-    """Wait for the lock of the tenant's queue, and hold the lock until the transaction ends."""
+    """Lock the tenant's queue until the transaction ends. Waits if another transaction has the lock."""
     session.execute(select(func.pg_advisory_xact_lock(*_lock_key(tenant_id))))
 
 
@@ -67,8 +64,8 @@ def _lock_key(tenant_id: TenantId) -> tuple[Function[int], Function[int]]:
 
 
 def take_batch(session: Session, *, tenant_id: TenantId, limit: int) -> set[str]:
-    """Remove and return up to `limit` queued addresses, oldest first. Addresses that other transactions queue meanwhile
-    stay in the queue."""
+    """Remove and return up to `limit` queued addresses, oldest first. Does not remove addresses that other transactions
+    queue meanwhile."""
     places = session.scalars(_OLDEST_SQL, {"tenant": tenant_id, "limit": limit}).all()
     if not places:
         return set()
@@ -78,14 +75,15 @@ def take_batch(session: Session, *, tenant_id: TenantId, limit: int) -> set[str]
 
 _log = logging.getLogger(__name__)
 
-# Number of rows that one transaction locks. Other changes of these rows wait for it.
+# Number of rows that one transaction locks. Other changes of these rows wait for this transaction.
 BATCH_SIZE = 100
-# Limit of discovered endpoints per tenant. At most half can have random addresses, so that lasting addresses have room.
+# Maximum number of discovered endpoints per tenant. At most half of them can have random addresses, which are often
+# numerous.
 MAX_DISCOVERED = 50_000
 MAX_DISCOVERED_RANDOM = MAX_DISCOVERED // 2
 ZERO_MAC = "000000000000"
 
-# SQL form of nac.kit.mac.is_random_mac.
+# The same check as nac.kit.mac.is_random_mac, in SQL.
 _LOCAL_BIT: ColumnElement[Any] = literal_column("macaddr '02:00:00:00:00:00'")
 _ZERO_MACADDR: ColumnElement[Any] = literal_column("macaddr '00:00:00:00:00:00'")
 
@@ -109,8 +107,8 @@ _UPDATE_SQL = text(
 
 
 def enrich_batch(session: Session, *, tenant_id: TenantId) -> int:
-    """Process one batch of the tenant. Return the number of processed addresses; 0 if no address is queued or another
-    worker has locked the queue."""
+    """Process a batch of the tenant's queue. Returns the number of processed addresses; 0 if the queue is empty or
+    another worker has locked it."""
     if not try_lock_queue(session, tenant_id=tenant_id):
         return 0
     macs = take_batch(session, tenant_id=tenant_id, limit=BATCH_SIZE)
@@ -124,15 +122,15 @@ def enrich_batch(session: Session, *, tenant_id: TenantId) -> int:
 
 
 def _lock_endpoints(session: Session, tenant_id: TenantId, *where: ColumnElement[bool]) -> Sequence[Endpoint]:
-    """Lock and return endpoints. To avoid deadlocks, all transactions lock endpoints in the order of their addresses.
-    The lock prevents deletion."""
+    """Lock and return endpoints, so that no other transaction deletes them. To avoid deadlocks, all transactions lock
+    endpoints in the order of their MAC addresses."""
     query = select(Endpoint).where(Endpoint.tenant_id == tenant_id, *where).order_by(Endpoint.mac)
     query = query.with_for_update(key_share=True)
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
 def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> None:
-    """Create endpoints for addresses that were seen but have no endpoint, up to the limits."""
+    """Create endpoints for addresses that have a sighting but no endpoint, up to the limits of discovered endpoints."""
     known = session.scalars(select(Endpoint.mac).where(Endpoint.tenant_id == tenant_id, Endpoint.mac.in_(macs)))
     unknown = set(macs).difference(known)
     if not unknown:
@@ -153,7 +151,7 @@ def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> N
             left_out.append(mac)
             continue
         room, random_room = room - 1, random_room - random
-        # Set these values now, because the event of the discovery contains them.
+        # Set these values now, because the event about the discovery contains them.
         known_values = {"vendor": vendors.vendor(mac), "first_seen_at": first_seen_at}
         rows.append({"tenant_id": tenant_id, "mac": mac, "status": "discovered", **known_values})
     if rows:
@@ -162,7 +160,7 @@ def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> N
 
 
 def _remaining_capacity(session: Session, tenant_id: TenantId) -> tuple[int, int]:
-    """Return how many endpoints can still be discovered, in total and with random addresses."""
+    """Return how many more endpoints Admit can create as discovered: in total, and with random addresses."""
     waiting, random = session.execute(
         select(func.count(), func.count().filter(IS_RANDOM_ENDPOINT)).where(
             Endpoint.tenant_id == tenant_id, Endpoint.status == "discovered"
@@ -172,7 +170,7 @@ def _remaining_capacity(session: Session, tenant_id: TenantId) -> tuple[int, int
 
 
 def delete_sightings(session: Session, *, tenant_id: TenantId, macs: Collection[str]) -> None:
-    """Delete sightings and evidence of addresses without an endpoint. Later sightings count as new."""
+    """Delete sightings and evidence of addresses without an endpoint. A later sighting is then a first sighting."""
     for table in (EndpointSighting, EndpointEvidence):
         session.execute(delete(table).where(table.tenant_id == tenant_id, table.mac.in_(macs)))
 
@@ -217,9 +215,9 @@ def _update_profiles(session: Session, tenant_id: TenantId, endpoints: Sequence[
 
 
 def _lock_rules(session: Session, tenant_id: TenantId) -> dict[UUID, Policy]:
-    """Return the compiled rules of the tenant's groups, locked.
+    """Lock the tenant's groups by rule, and return their compiled rules by group id.
 
-    A deletion of a rule waits for the lock, then removes the members of the group.
+    A transaction that deletes a rule waits for the lock, and then removes the members of the group.
     """
     groups = session.execute(
         select(EndpointGroup.id, EndpointGroup.rule)
@@ -231,8 +229,8 @@ def _lock_rules(session: Session, tenant_id: TenantId) -> dict[UUID, Policy]:
 
 
 def _compile_or_none(group_id: UUID, rule: object) -> Policy | None:
-    """Return the compiled rule, or None if this version does not accept the rule. If the version does not accept the
-    rule, the group keeps its members."""
+    """Return the compiled rule, or None if this version of Admit does not accept the rule. Then the members of the
+    group do not change."""
     try:
         return compile_rule(rule)
     except InvalidRule as exc:
@@ -243,7 +241,7 @@ def _compile_or_none(group_id: UUID, rule: object) -> Policy | None:
 def _assign_groups(
     session: Session, tenant_id: TenantId, endpoints: Sequence[Endpoint], rules: Mapping[UUID, Policy]
 ) -> None:
-    """Update the memberships of these endpoints in these groups."""
+    """Add the endpoints to the groups whose rules they match, and remove them from the other groups in `rules`."""
     if not rules or not endpoints:
         return
     ids = [endpoint.id for endpoint in endpoints]
@@ -271,7 +269,8 @@ def _insert_memberships(session: Session, tenant_id: TenantId, pairs: Iterable[t
 
 
 def _advance_rules(session: Session, tenant_id: TenantId) -> int:
-    """Apply a new rule to the next batch of endpoints, in the order of addresses. Return the size of the batch."""
+    """Apply a new rule to the next batch of endpoints, in the order of MAC addresses. Returns the size of the batch; 0
+    if no group has a new rule."""
     pending = session.scalars(
         select(EndpointGroup)
         .where(EndpointGroup.tenant_id == tenant_id, EndpointGroup.rule_cursor.is_not(None))

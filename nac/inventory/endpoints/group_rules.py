@@ -1,4 +1,4 @@
-"""Rules of endpoint groups. The worker applies a new rule to all endpoints, then to each endpoint that changes."""
+"""Rules of endpoint groups. The worker applies a new rule to all endpoints, and later to each changed endpoint."""
 
 from typing import Any, cast
 
@@ -16,10 +16,9 @@ from nac.models import EndpointGroup, EndpointGroupMember
 
 
 def update_group_rule(session: Session, *, actor: str, tenant_id: TenantId, name: str, rule: object) -> EndpointGroup:
-    """Set or remove the rule of a group. `rule` is a parsed JSON condition. None as `rule` removes the rule and all
-    members.
+    """Set the rule of a group to `rule`, a parsed JSON condition. None removes the rule and all members of the group.
 
-    Raises InvalidRule with every mistake, and Conflict if users added members to the group.
+    Raises InvalidRule with all mistakes, and Conflict if people added members to the group.
     """
     group = ENDPOINT_GROUPS.require(session, tenant_id=tenant_id, name=name)
     if rule is not None:

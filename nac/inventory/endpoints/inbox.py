@@ -1,4 +1,4 @@
-"""The unknown-device inbox: classifies one or many discovered endpoints."""
+"""The inbox of discovered endpoints: functions to approve, block or ignore one or many endpoints."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ from nac.tenancy import trial_limits
 
 InboxAction = Literal["approve", "block", "ignore"]
 _STATUS_BY_ACTION: dict[InboxAction, EndpointStatus] = {"approve": "active", "block": "blocked", "ignore": "ignored"}
-# Limit of endpoints per transaction. A cell applies about 10,000 changes per second.
+# Maximum number of endpoints in one transaction. A cell applies about 10,000 changes per second to its replica.
 MAX_CLASSIFIED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class InboxDecision:
     action: InboxAction
-    # Groups and end of the approval, only for "approve".
+    # Groups of the approved endpoints, and end of the approval. Only for the action "approve".
     groups: tuple[str, ...] = ()
     valid_until: datetime | None = None
     allow_random: bool = False
@@ -45,12 +45,11 @@ def classify_endpoints(
     decision: InboxDecision,
     dry_run: bool = False,
 ) -> Sequence[EndpointWithSighting]:
-    """Classify all discovered endpoints that match `wanted`, or no endpoint. Return the classified endpoints with their
-    sightings.
+    """Classify all discovered endpoints that match `wanted`. After an error, no endpoint is classified.
 
-    Addresses in `wanted` can also belong to ignored endpoints. Raises EndpointNotFound for other addresses. Raises
-    RandomAddress if the approval would admit a random address. Raises SeveralMistakes if there are several mistakes.
-    `dry_run` changes nothing.
+    Returns the classified endpoints with their sightings. `wanted` can also contain MAC addresses of ignored endpoints.
+    Raises EndpointNotFound for all other addresses, and RandomAddress if the decision would approve a random address
+    without `allow_random`. Raises SeveralMistakes for several mistakes. `dry_run` changes nothing.
     """
     found = _require_classifiable(session, tenant_id, wanted, decision)
     if dry_run or not found:

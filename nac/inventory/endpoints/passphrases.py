@@ -1,7 +1,7 @@
 """WPA2 passphrases of endpoints and endpoint groups (iPSK, PPSK, DPSK).
 
 The passphrase of a device overrides the passphrase of its group. Admit stores passphrases encrypted. Admit shows a
-passphrase only once, when a user sets the passphrase.
+passphrase only once, when a person sets it.
 """
 
 import secrets
@@ -17,10 +17,10 @@ from nac.kit.mac import display_mac
 from nac.kit.sealing import Seal
 from nac.models import Endpoint, EndpointGroup
 
-# Letters and digits, except those that look alike. 20 of these 31 characters have 99 bits of entropy.
+# Letters and digits, except those that look alike. A passphrase of 20 such characters has 99 bits of entropy.
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _GENERATED_LENGTH = 20
-# IEEE 802.11-2020 J.4.1: 8 to 63 ASCII characters, 32 to 126.
+# IEEE 802.11-2020 J.4.1: a passphrase has 8 to 63 ASCII characters with codes from 32 to 126.
 _MIN_LENGTH, _MAX_LENGTH = 8, 63
 
 
@@ -30,7 +30,7 @@ def generate_passphrase() -> str:
 
 def require_passphrase(text: str) -> str:
     if not _MIN_LENGTH <= len(text) <= _MAX_LENGTH or not text.isascii() or not text.isprintable():
-        # The detail omits the value, because it can be a passphrase with one wrong character.
+        # Do not show the value, because it can be a valid passphrase with one wrong character.
         raise InvalidInput(
             "Invalid passphrase of a wireless network.",
             place="psk",
@@ -67,6 +67,6 @@ def _seal_passphrase(passphrase: str | None, seal: Seal, context: str) -> bytes 
 
 
 def _audit(session: Session, actor: str, tenant_id: TenantId, action: str, target: str, passphrase: str | None) -> None:
-    """Records that a passphrase was set or removed, never the passphrase."""
+    """Record in the audit log that a passphrase was set or removed, without the passphrase."""
     after = {"psk": passphrase is not None}
     audit.append(session, actor=actor, action=action, target=target, tenant_id=tenant_id, after=after)

@@ -1,8 +1,7 @@
-"""Posture: data about an endpoint from device management, a scanner or a script. Conditions read the data as mdm.*
-and posture.*.
+"""Posture: data about an endpoint from device management, a scanner or a script.
 
-A posture value expires after its lifetime and then counts as missing. So if a source stops sending reports, its old
-reports do not count forever.
+Conditions can use this data as mdm.* and posture.*. A posture value expires after its lifetime, and conditions then
+treat it as missing. So Admit does not trust old data if a source stops sending reports.
 """
 
 import re
@@ -34,7 +33,7 @@ _NUMBERS = range(-(2**53), 2**53 + 1)
 
 
 class InvalidPosture(InvalidInput):
-    """The posture has mistakes. Nothing was stored."""
+    """The posture has mistakes. Admit stored nothing."""
 
     def __init__(self, mistakes: list[DocumentMistake]) -> None:
         super().__init__("; ".join(str(mistake) for mistake in mistakes), place="posture")
@@ -51,7 +50,7 @@ def update_posture(
     source: str,
     lifetime: timedelta = DEFAULT_LIFETIME,
 ) -> Endpoint:
-    """Merge `values` into an endpoint's posture; None deletes a value. Raises InvalidPosture with every mistake."""
+    """Merge `values` into an endpoint's posture; None deletes a value. Raises InvalidPosture with all mistakes."""
     checked = _require_values(values, source, lifetime)
     endpoint = service.require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
     now = utc_now()
@@ -70,7 +69,7 @@ def update_posture(
     endpoint.posture = posture
     session.flush()
     if before != checked:
-        # Do not audit a report that repeats the stored values.
+        # A report that repeats the stored values gets no audit entry.
         audit.append(
             session,
             actor=actor,

@@ -57,7 +57,8 @@ class EndpointView(_EndpointColumns, PlainRow):
         return 100 if self.set_profile else self.found_confidence
 
 
-# Looks up each row by key. With a join, PostgreSQL would read all rows of the tenant (ADR 0014).
+# Scalar subquery, so that PostgreSQL looks up each row by key. With a join, it would read all rows of the tenant (ADR
+# 0014).
 _LAST_SEEN = select(EndpointSighting.last_seen_at).where(_SIGHTING_JOIN).limit(1).correlate(Endpoint).scalar_subquery()
 _VIEW_QUERY = select(
     *(getattr(Endpoint, name) for name in _EndpointColumns._fields[:-2]), _LAST_SEEN, Endpoint.psk_sealed.is_not(None)
@@ -75,7 +76,7 @@ ORDERS = SortOrders(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointCriteria:
-    """Filter of an endpoint list. Empty fields match everything."""
+    """Filter for a list of endpoints. Empty fields match all endpoints."""
 
     macs: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ()
@@ -83,7 +84,7 @@ class EndpointCriteria:
     # Part of the vendor's name, ignoring case.
     vendor: str = ""
     profile: str = ""
-    # Part of the name or owner, ignoring case.
+    # Part of the endpoint's name or owner, ignoring case.
     text: str = ""
     # Slug of the site where the endpoint was last seen.
     site: str = ""
@@ -91,7 +92,7 @@ class EndpointCriteria:
     random: bool | None = None
 
     def build_clauses(self, tenant_id: TenantId, each: Any = Endpoint) -> list[ColumnElement[bool]]:  # noqa: ANN401
-        """Return the SQL conditions for Endpoint or an alias of Endpoint."""
+        """Return the SQL conditions of this filter. `each` is Endpoint or an alias of Endpoint."""
         conditions: list[ColumnElement[bool]] = []
         if self.macs:
             conditions.append(in_array(each.mac, self.macs))
@@ -116,9 +117,10 @@ class EndpointCriteria:
 
 
 def _seen_clause(tenant_id: TenantId, each: Any, so: ColumnElement[bool]) -> ColumnElement[bool]:  # noqa: ANN401
-    """Return a condition on the sightings of endpoints. PostgreSQL looks up the sighting of each row by key.
+    """Return the SQL condition for endpoints whose sighting matches `so`.
 
-    With a join, PostgreSQL would compare all pairs of endpoints and sightings (ADR 0014).
+    PostgreSQL looks up the sighting of each endpoint by key. With a join, PostgreSQL would compare all pairs of
+    endpoints and sightings (ADR 0014).
     """
     last = select(true()).where(EndpointSighting.tenant_id == tenant_id, EndpointSighting.mac == each.mac, so)
     return func.coalesce(last.limit(1).correlate(each).scalar_subquery(), false())
@@ -129,7 +131,7 @@ def _in_group_clause(each: Any, name: str) -> ColumnElement[bool]:  # noqa: ANN4
     of_group = EndpointGroup.id == EndpointGroupMember.group_id, EndpointGroup.name == name
     if each is Endpoint:
         return exists().where(member, *of_group)
-    # Looks up each row by key (ADR 0014).
+    # PostgreSQL looks up each membership by key (ADR 0014).
     found = select(true()).select_from(EndpointGroupMember).join(EndpointGroup, of_group[0])
     return func.coalesce(found.where(member, of_group[1]).limit(1).correlate(each).scalar_subquery(), false())
 
@@ -142,7 +144,7 @@ def get_by_mac(session: Session, tenant_id: TenantId, mac: str, *, lock: bool = 
 
 
 def delete_sightings(session: Session, tenant_id: TenantId, mac: str) -> None:
-    """Delete sightings and evidence of a deleted endpoint."""
+    """Delete the sightings and the evidence of a deleted endpoint."""
     for table in (EndpointSighting, EndpointEvidence):
         session.execute(delete(table).where(table.tenant_id == tenant_id, table.mac == mac))
 
@@ -205,8 +207,8 @@ def _build_view(endpoint: Endpoint, sighting: EndpointSighting | None) -> Endpoi
 
 
 def _sightings_by_mac(session: Session, tenant_id: TenantId, macs: Sequence[str]) -> Mapping[str, EndpointSighting]:
-    """Return sightings by address. Each sighting is looked up by key; otherwise PostgreSQL would scan the tenant
-    (ADR 0014)."""
+    """Return sightings by MAC address. PostgreSQL looks up each sighting by key, so that it does not read all sightings
+    of the tenant (ADR 0014)."""
     wanted = func.unnest(cast(list(macs), ARRAY(Endpoint.mac.type))).table_valued("mac").render_derived("wanted")
     of_mac = select(EndpointSighting).where(
         EndpointSighting.tenant_id == tenant_id, EndpointSighting.mac == wanted.c.mac
@@ -217,7 +219,7 @@ def _sightings_by_mac(session: Session, tenant_id: TenantId, macs: Sequence[str]
 
 
 def _is_selective(session: Session, tenant_id: TenantId, wanted: EndpointCriteria) -> bool:
-    """Return whether an index finds so few rows that PostgreSQL can sort them quickly."""
+    """Return whether `wanted` matches so few endpoints in an index that PostgreSQL can sort them quickly."""
     if wanted.macs:
         return True
     if wanted.group:
@@ -232,8 +234,10 @@ def _is_selective(session: Session, tenant_id: TenantId, wanted: EndpointCriteri
 
 
 def lock_by_macs(session: Session, tenant_id: TenantId, macs: Collection[str]) -> dict[str, Endpoint]:
-    """Return the endpoints that exist, locked in the order of their addresses. All callers lock in the order of
-    addresses."""
+    """Lock and return the existing endpoints with these MAC addresses, by MAC address.
+
+    To avoid deadlocks, all transactions lock endpoints in the order of their MAC addresses.
+    """
     query = select(Endpoint).where(Endpoint.tenant_id == tenant_id, Endpoint.mac.in_(macs)).order_by(Endpoint.mac)
     query = query.with_for_update().execution_options(populate_existing=True)
     return {endpoint.mac: endpoint for endpoint in session.scalars(query)}

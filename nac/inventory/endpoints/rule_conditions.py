@@ -1,7 +1,7 @@
-"""Rules of groups. A rule is a policy condition about the attributes of an endpoint, which the worker evaluates.
+"""Rules of groups. A rule is a policy condition about the attributes of an endpoint. The worker evaluates the rule.
 
-A rule cannot read groups, or values that change with time (time, expiring posture). So rules do not depend on each
-other, and membership depends only on the endpoint.
+A rule cannot use groups of the endpoint, or values that change with time (time, expiring posture). So rules do not
+depend on each other, and memberships do not change with time.
 """
 
 from collections.abc import Mapping
@@ -24,12 +24,12 @@ from nac.models import Endpoint
 _ATTRIBUTE = "endpoint.attribute."
 _STABLE_FACTS = FACT_NAMES - TIME_DEPENDENT_FACTS
 READABLE_ATTRIBUTES = frozenset(("mac", "mac.random", "endpoint.name", *_STABLE_FACTS))
-# Limit of rules per tenant, because each rule is evaluated for each endpoint.
+# Maximum number of rules per tenant. The worker evaluates each rule for each changed endpoint.
 MAX_RULES = 200
 
 
 class InvalidRule(InvalidInput):
-    """The rule of the group has mistakes. Nothing was stored."""
+    """The rule of the group has mistakes. Admit stored nothing."""
 
     def __init__(self, mistakes: tuple[DocumentMistake, ...]) -> None:
         super().__init__("; ".join(str(mistake) for mistake in mistakes), place="rule")
@@ -37,7 +37,10 @@ class InvalidRule(InvalidInput):
 
 
 def compile_rule(condition: object) -> Policy:
-    """Return a policy that permits the group's members. Raises InvalidRule with every mistake."""
+    """Return the condition as a policy that permits exactly the members of the group.
+
+    Raises InvalidRule with all mistakes.
+    """
     document = {"rules": [{"id": "member", "name": "member", "when": condition, "then": {"verdict": "permit"}}]}
     try:
         policy = compile_policy(document)
@@ -78,8 +81,10 @@ def build_facts(endpoint: Endpoint) -> Mapping[str, Values]:
 
 
 def build_record(endpoint: Endpoint) -> EndpointRecord:
-    """Return the replica's record of an endpoint, without groups and passphrase. If the row is unreadable, the record
-    is a blocked endpoint."""
+    """Return the record of an endpoint as in the replica, without groups and passphrase.
+
+    If the row is unreadable, returns a record of a blocked endpoint.
+    """
     seen: Any = endpoint.first_seen_at
     try:
         attributes, posture = attribute_texts(endpoint.attributes), posture_values(endpoint.posture)
@@ -102,7 +107,7 @@ def build_record(endpoint: Endpoint) -> EndpointRecord:
 
 
 def read_attributes(attributes: Mapping[str, Any]) -> dict[str, str]:
-    """Return an endpoint's attributes as text; {} if they are unreadable."""
+    """Return an endpoint's attributes as text, or {} if they are unreadable."""
     try:
         return attribute_texts(attributes)
     except UNREADABLE_ERRORS:

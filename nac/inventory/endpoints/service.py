@@ -1,7 +1,6 @@
-"""Endpoints of a tenant: devices that a MAC address identifies. The groups of endpoints are in
-`nac.inventory.groups`.
+"""Endpoints of a tenant: devices that a MAC address identifies. For groups of endpoints, see `nac.inventory.groups`.
 
-Expiry of endpoints: deletes endpoints that nobody classified, and records expired approvals.
+The module also deletes discovered endpoints that nobody classified, and records expired approvals.
 """
 
 import re
@@ -45,7 +44,7 @@ __all__ = [
     "require_by_mac",
 ]
 
-# Keys of attributes. Policies read an attribute as endpoint.attribute.<key>.
+# Allowed names of attributes. Policies use an attribute as endpoint.attribute.<name>.
 _ATTRIBUTE_KEY = re.compile(r"[a-z0-9_-]{1,63}")
 _MAX_NOTES = 2_000
 _MAX_ATTRIBUTE = 255
@@ -59,7 +58,7 @@ class EndpointNotFound(NotFound):
 
 
 class RandomAddress(InvalidInput):
-    """The address is random: the device invented it and can change it at any time."""
+    """The MAC address is random: the device generated it and can change it at any time."""
 
 
 def require_not_random(macs: Iterable[str], *, allow_random: bool, place: str = "mac") -> None:
@@ -94,8 +93,10 @@ def create_endpoint(
     notes: str = "",
     allow_random: bool = False,
 ) -> Endpoint:
-    """Create an approved endpoint, or approve a discovered or ignored endpoint. The approval ends at `valid_until`
-    (with time zone), or never if None."""
+    """Create an approved endpoint, or approve a discovered or ignored endpoint.
+
+    The approval ends at `valid_until` (with time zone); None means never.
+    """
     mac = require_mac(mac)
     require_not_random([mac], allow_random=allow_random)
     endpoint = repository.get_by_mac(session, tenant_id, mac, lock=True)
@@ -124,8 +125,7 @@ def create_endpoint(
 
 
 class Unset:
-    """Type of `UNSET`, which leaves a value unchanged. None cannot have this meaning, because None removes the
-    value."""
+    """Type of `UNSET`. An argument `UNSET` does not change the stored value, but None removes the stored value."""
 
 
 UNSET = Unset()
@@ -145,9 +145,9 @@ def update_endpoint(
     attributes: Mapping[str, str | None] | None = None,
     profile: str | None = None,
 ) -> Endpoint:
-    """Change the values that are not None or UNSET. An attribute with the value None is deleted.
+    """Change those values of an endpoint that are not None or UNSET. Deletes attributes with the value None.
 
-    `profile` "" restores the detected profile.
+    If `profile` is "", the endpoint gets the profile again that Admit derives.
     """
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
     changed: dict[str, Any] = {}
@@ -178,8 +178,10 @@ def update_endpoint(
 
 
 def delete_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> None:
-    """Delete an endpoint. A later sighting discovers the endpoint again. Raises InUse while the endpoint has valid
-    certificates."""
+    """Delete an endpoint. After a later sighting, Admit creates a discovered endpoint.
+
+    Raises InUse while the endpoint has valid certificates.
+    """
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
     require_no_good_certificates(
         session,
@@ -196,15 +198,17 @@ def delete_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: s
 
 
 def block_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:
-    """Block the endpoint: reject its requests regardless of the policy until `unblock_endpoint`, and end its live
-    sessions (RFC 5176)."""
+    """Block an endpoint, and request NASes to end its live sessions (RFC 5176).
+
+    Admit rejects the endpoint's requests regardless of the policy until `unblock_endpoint`.
+    """
     endpoint = _change_status(session, actor, tenant_id, mac, "blocked", "block")
     request_queue.queue_block_disconnects(session, tenant_id=tenant_id, macs=[endpoint.mac], asked_by=actor)
     return endpoint
 
 
 def unblock_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:
-    """Unblock an endpoint, and cancel queued requests to end the endpoint's sessions.
+    """Unblock an endpoint, and cancel queued Disconnect-Requests for its sessions.
 
     Raises InvalidInput if the endpoint is discovered or ignored.
     """
@@ -221,7 +225,7 @@ def unblock_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: 
 
 
 def update_groups(session: Session, *, actor: str, tenant_id: TenantId, mac: str, groups: Iterable[str]) -> Endpoint:
-    """Replace the groups of an endpoint, except groups whose members a rule sets."""
+    """Replace the groups of an endpoint, except groups by rule."""
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac)
     found = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id], by_rule=False)
     before = tuple(sorted(found.get(endpoint.id, ())))
@@ -291,8 +295,7 @@ def list_evidence(session: Session, *, tenant_id: TenantId, mac: str) -> Sequenc
 def explain_rule_memberships(
     session: Session, *, tenant_id: TenantId, endpoint: Endpoint
 ) -> dict[str, tuple[ComparisonTrace, ...]]:
-    """Return the groups of the endpoint whose members a rule sets, with the comparisons that make the endpoint a
-    member."""
+    """Return the names of the endpoint's groups by rule, each with the comparisons that make the endpoint a member."""
     groups = ENDPOINT_GROUPS.list_for_member(session, tenant_id=tenant_id, member_id=endpoint.id)
     return {
         group.name: explain_membership(compile_rule(group.rule), endpoint) for group in groups if group.rule is not None
@@ -316,7 +319,7 @@ def require_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_storable(text: str) -> bool:
-    """Return whether PostgreSQL can store the text: it stores neither NUL nor lone surrogates."""
+    """Return whether PostgreSQL can store the text: the text must not contain NUL or lone surrogates."""
     return "\0" not in text and text == text.encode("utf-8", "ignore").decode()
 
 
@@ -362,16 +365,16 @@ DISCOVERED_BATCH_SIZE = 5_000
 
 
 def record_expired_approvals(session: Session) -> int:
-    """Record a batch of expired approvals of all tenants, and return the size of the batch. Each approval is recorded
-    once.
+    """Record a batch of expired approvals of all tenants, each approval once. Returns the size of the batch.
 
-    Needs the role admit_worker and PlatformScope.
+    Requires the database role admit_worker and a session in PlatformScope.
     """
     return session.scalar(select(func.note_expired_endpoints(BATCH_SIZE))) or 0
 
 
 def expire_discovered(session: Session, *, tenant_id: TenantId) -> int:
-    """Delete up to `DISCOVERED_BATCH_SIZE` discovered or ignored endpoints that were last seen too long ago.
+    """Delete up to `DISCOVERED_BATCH_SIZE` discovered or ignored endpoints that were not seen during `EXPIRE_AFTER`
+    (`RANDOM_EXPIRE_AFTER` for random addresses).
 
     Returns the number of deleted endpoints.
     """

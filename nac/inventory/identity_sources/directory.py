@@ -18,11 +18,11 @@ from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from nac.kit.outbound.reach import OutboundReach
 from nac.kit.outbound.tls import tls_context
 
-# Seconds between two checks that a directory rejects wrong passwords.
+# Seconds between two checks that the directory rejects wrong passwords.
 _TRUSTED_SECONDS = 600.0
-# LDAP_MATCHING_RULE_IN_CHAIN of Active Directory, which follows groups within groups.
+# Filter with Active Directory's LDAP_MATCHING_RULE_IN_CHAIN, which also finds groups that contain the user's groups.
 _NESTED_GROUP_FILTER = "(member:1.2.840.113556.1.4.1941:={dn})"
-# The hexadecimal Win32 error in Active Directory's diagnostic message of a failed bind.
+# The hexadecimal Win32 error code in the diagnostic message of Active Directory after a failed bind.
 _AD_CODE = re.compile(r"\bdata ([0-9a-f]{2,8})\b", re.IGNORECASE)
 _AD_REASONS = {
     "525": "unknown-user",
@@ -42,7 +42,7 @@ _ESCAPED = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
 
 
 class _StaleConnection(DirectoryUnavailable):
-    """A reused connection broke. A broken connection does not mean that the server is down."""
+    """A reused connection failed. The server may have closed it while it was idle."""
 
 
 class LdapDirectory:
@@ -74,7 +74,7 @@ class LdapDirectory:
 
     async def _verify(self, name: UserName, password: bytes, tell: StepLog) -> VerificationResult:
         if not password or b"\0" in password:
-            # RFC 4513 5.1.2: a bind without a password succeeds and proves nothing.
+            # RFC 4513 5.1.2: a bind without a password succeeds, but does not authenticate the user.
             return VerificationResult("wrong-password", "password is empty or contains NUL")
         if self.settings.direct_bind:
             return await self._verify_by_direct_bind(name, password, tell)
@@ -90,7 +90,7 @@ class LdapDirectory:
             return await self._identity(own, name, entry, tell)
 
     async def close(self) -> None:
-        """Close idle connections. A connection in use closes at the end of its login."""
+        """Close idle connections. A connection in use closes at the end of the login that uses it."""
         self._closed = True
         await self._close_idle()
 
@@ -102,13 +102,13 @@ class LdapDirectory:
             await connection.end()
 
     async def _verify_by_direct_bind(self, name: UserName, password: bytes, tell: StepLog) -> VerificationResult:
-        """Bind first, then search for the user's entry with the user's own rights."""
+        """Bind as the user first, then search for the user's entry with the same connection."""
         async with self._connection(self._users, tell) as connection:
             bind_name = fill_placeholders(self.settings.direct_bind, name.placeholders)
             refused = await self._bind_user(connection, bind_name, password, tell)
             if refused is not None:
                 return refused
-            # _require_rejects_unknown_user can have bound as another name.
+            # `_require_rejects_unknown_user` may have used the connection to bind as another name.
             if connection.bound_as != bind_name:
                 await connection.bind(bind_name, password)
             entry = await self._search_user(connection, name, tell)
@@ -118,7 +118,7 @@ class LdapDirectory:
 
     @asynccontextmanager
     async def _connection(self, idle: list[LdapConnection], tell: StepLog) -> AsyncIterator[LdapConnection]:
-        """Yield an idle or new connection. After the block, the connection becomes idle, unless an error occurred."""
+        """Yield an idle or new connection, which becomes idle after the `with` block, except after an error."""
         reused = None
         while idle and reused is None:
             reused = idle.pop()
@@ -158,7 +158,7 @@ class LdapDirectory:
 
     @asynccontextmanager
     async def _service_connection(self, tell: StepLog) -> AsyncIterator[LdapConnection]:
-        """Yield a connection that is bound as bind_dn, if the source has a bind_dn."""
+        """Yield a connection for searches: bound as bind_dn, or anonymous if the source has no bind_dn."""
         async with self._connection(self._own, tell) as connection:
             bind_dn = self.settings.bind_dn
             if bind_dn and connection.bound_as != bind_dn:
@@ -212,7 +212,7 @@ class LdapDirectory:
     async def _bind_user(
         self, connection: LdapConnection, bind_name: str, password: bytes, tell: StepLog
     ) -> VerificationResult | None:
-        """Bind with the user's password. Return None if the password is right, otherwise the result of the login."""
+        """Bind with the user's password. Returns None if the password is correct, otherwise the result of the login."""
         result = await connection.bind(bind_name, password)
         if result.code == messages.SUCCESS:
             tell(f"the password of {bind_name} is right")
@@ -234,8 +234,7 @@ class LdapDirectory:
         raise _fault_from_result("the directory does not allow users to bind", result)
 
     async def _require_rejects_unknown_user(self, connection: LdapConnection, tell: StepLog) -> None:
-        """Raise DirectoryRefused if the server accepts any password. Tests the server with a random, nonexistent
-        user."""
+        """Raise DirectoryRefused if the server accepts a random password for a user that does not exist."""
         if time.monotonic() < self._trusted_until:
             return
         nobody = f"admit-{secrets.token_hex(8)}"

@@ -1,9 +1,9 @@
-"""Faults of identity sources. Each class has a code of nac.engine.reasons. The message contains further information
-for administrators."""
+"""Faults of identity sources. Each class has a reason code (nac.engine.reasons). The message contains details for
+administrators."""
 
 
 class SourceFault(Exception):
-    """Fault of an identity source. Messages can contain names and texts of servers, never a password."""
+    """Fault of an identity source. The message can contain names and texts from servers, but never a password."""
 
     reason = "directory-refused"
 
@@ -15,10 +15,10 @@ class DirectoryUnavailable(SourceFault):
 
 
 class TooManyMemberships(SourceFault):
-    """The user has more groups than one response can carry."""
+    """The user has more groups than one response can contain."""
 
     reason = "too-many-groups"
 
 
 class DirectoryRefused(SourceFault):
-    """The source's response is unusable: too large, malformed, untrustworthy, or a rejection of Admit's account."""
+    """The source's response is unusable: it is too large, malformed or not trustworthy, or rejects Admit's account."""

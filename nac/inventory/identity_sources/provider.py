@@ -1,7 +1,6 @@
 """An OpenID Connect provider as an identity source, with the password grant (RFC 6749 4.3).
 
-Admit trusts only the id_token. The provider must have signed the id_token for this client and the requested user,
-and the id_token must not have expired.
+Admit trusts only an unexpired id_token that the provider signed for this client and the requested user.
 """
 
 import time
@@ -24,10 +23,10 @@ from nac.kit.outbound.tls import tls_context
 
 MAX_RESPONSE_BYTES = 1 << 20
 _KEY_LIFETIME_SECONDS = 3600.0
-# Minimum interval between two loads of keys for an unknown key id.
+# Minimum seconds between two requests for the provider's signing keys after tokens with an unknown key id.
 _KEY_REFRESH_SECONDS = 30.0
 _MAX_TEXT = 300
-# Codes in Entra ID's error_description. Other providers only send invalid_grant.
+# Codes in Entra ID's error_description, with the reason in Admit. Other providers send only invalid_grant.
 _ENTRA_REASONS = {
     "AADSTS50034": "unknown-user",
     "AADSTS50053": "account-locked",
@@ -135,8 +134,10 @@ class OidcProvider:
         return self._keys[kid]
 
     async def _find_endpoints(self, tell: StepLog) -> tuple[str, str]:
-        """Return the URLs of the token endpoint and of the key set: from the settings, or from the provider's discovery
-        document (OpenID Connect Discovery 4)."""
+        """Return the URLs of the token endpoint and of the key set.
+
+        The URLs are from the settings, or from the provider's discovery document (OpenID Connect Discovery 4).
+        """
         settings = self.settings
         if settings.token_endpoint and settings.jwks_uri:
             return settings.token_endpoint, settings.jwks_uri
@@ -179,7 +180,7 @@ class OidcProvider:
             # UnicodeError: an invalid host name (idna).
             raise DirectoryUnavailable(f"{address}: {exc or type(exc).__name__}") from exc
         except RuntimeError as exc:
-            # httpx raises RuntimeError for a closed client.
+            # httpx raises RuntimeError if the client is closed.
             if not self._client.is_closed:
                 raise
             raise DirectoryUnavailable("the source was changed or deleted during the login") from exc

@@ -65,7 +65,7 @@ def create_source(
 ) -> IdentitySource:
     """Create an identity source. `secret` is the password of bind_dn, or the client secret of a provider.
 
-    Raises InvalidIdentitySource with every mistake.
+    Raises InvalidIdentitySource with all mistakes.
     """
     name = require_slug(name, place="name")
     if _get_source(session, tenant_id, name):
@@ -104,7 +104,7 @@ def update_source(
     position: int | None = None,
     enabled: bool | None = None,
 ) -> IdentitySource:
-    """Change an identity source. `settings` has only the settings to change; None restores a default."""
+    """Change an identity source. `settings` contains only changed settings; the value None restores the default."""
     source = require_by_name(session, tenant_id=tenant_id, name=name)
     before = describe(source)
     if settings:
@@ -120,7 +120,7 @@ def update_source(
     _require_secret(source)
     if secret is None and describe(source) == before:
         return source
-    # Cells drop cached results after this time changes, so set it even if only the secret changes.
+    # If this time changes, cells drop cached results of the source. So set the time even if only the secret changes.
     source.updated_at = utc_now()
     session.flush()
     after = describe(source) | ({"secret": "changed"} if secret is not None else {})
@@ -129,14 +129,14 @@ def update_source(
 
 
 def _require_secret_again(source: IdentitySource, settings: Mapping[str, Any], secret: str | None) -> None:
-    """Require the secret again if the server that receives the secret changes.
+    """Raise an error if `settings` change the server that receives the secret, and `secret` is missing.
 
-    Without this check, a user who cannot read the secret could make Admit send the secret to another server.
+    Without this check, a person who cannot read the secret could make Admit send the stored secret to another server.
     """
     changed = sorted(name for name in SECRET_BOUND_SETTINGS if settings.get(name) != source.settings.get(name))
     if changed and source.secret_sealed is not None and secret is None:
         raise InvalidIdentitySource(
-            f"{', '.join(changed)}: the stored secret is for the current destination only.",
+            f"You changed {', '.join(changed)}, but the stored secret is only for the previous server.",
             place="secret",
             remedy="Enter the secret again.",
         )
@@ -150,7 +150,7 @@ def delete_source(session: Session, *, actor: str, tenant_id: TenantId, name: st
 
 
 def list_sources(session: Session, *, tenant_id: TenantId) -> Sequence[IdentitySource]:
-    """List sources in the order in which they are queried."""
+    """List sources in the order in which Admit queries them."""
     query = select(IdentitySource).where(IdentitySource.tenant_id == tenant_id)
     return session.scalars(query.order_by(IdentitySource.position, IdentitySource.name)).all()
 
@@ -164,7 +164,7 @@ def list_page(
     kind: str = "",
     enabled: bool | None = None,
 ) -> Sequence[IdentitySource]:
-    """List a page of sources. `text` is a part of the source names."""
+    """List a page of sources. `text` filters by a part of the name."""
     query = select(IdentitySource).where(IdentitySource.tenant_id == tenant_id)
     if text:
         query = query.where(contains_text(text, IdentitySource.name))
@@ -187,7 +187,7 @@ def require_by_name(session: Session, *, tenant_id: TenantId, name: str) -> Iden
 
 
 def describe(source: IdentitySource) -> dict[str, Any]:
-    """Return the values that users may see and logs may contain."""
+    """Return the values that responses and the audit log can contain, without the secret."""
     return {
         "name": source.name,
         "kind": source.kind,
@@ -203,7 +203,7 @@ def secret_context(source_id: UUID) -> str:
 
 
 def _normalise_settings(kind: str, settings: Mapping[str, Any], reach: OutboundReach) -> dict[str, Any]:
-    """Return the settings in normalised form, as JSON values."""
+    """Check the settings, and return them in normalised form, as JSON values."""
     read = _parse_settings(kind, settings)
     _require_reach(read, reach)
     understood: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(read))
@@ -211,9 +211,9 @@ def _normalise_settings(kind: str, settings: Mapping[str, Any], reach: OutboundR
 
 
 def check_source(source: IdentitySource) -> None:
-    """Check a source from another installation. Raises InvalidInput.
+    """Check a source from another installation of Admit, except its secret and addresses, which each login checks.
 
-    This function does not check the secret and the addresses, because each login checks the secret and the addresses.
+    Raises InvalidInput.
     """
     require_slug(source.name, place="name")
     _require_position(source.position)
@@ -235,8 +235,8 @@ def _parse_settings(kind: str, settings: Mapping[str, Any]) -> LdapSettings | Oi
 
 
 def _require_reach(settings: LdapSettings | OidcSettings, reach: OutboundReach) -> None:
-    """Check that Admit may connect to the IP addresses in the settings. For host names, each login checks the
-    addresses."""
+    """Check that Admit may connect to the IP addresses in the settings. Does not check host names, because each login
+    checks the addresses of host names."""
     whys = [why for host in list_hosts(settings) if is_address(host) and (why := reach.why_not(host))]
     if whys:
         raise InvalidIdentitySource("; ".join(whys) + ".", place="settings", remedy=REACH_REMEDY)

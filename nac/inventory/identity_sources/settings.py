@@ -1,4 +1,4 @@
-"""Settings of an identity source: the stored document, with complete validation."""
+"""Settings of an identity source: the fields of the stored document, and all checks."""
 
 import ssl
 from collections.abc import Callable, Mapping
@@ -10,63 +10,69 @@ import msgspec
 from nac.inventory.identity_sources.ldap.filters import InvalidLdapFilter, LdapFilter
 from nac.kit.outbound.tls import tls_context
 
-# Time limit of one login at all its sources, in seconds. radiusd times out a second later.
+# Time limit in seconds for a login at all identity sources together. radiusd times out a second later.
 MAX_LOGIN_SECONDS = 9.0
 MAX_SOURCE_SECONDS = 8.0
 _MAX_CONNECTIONS = 64
-# Together with the connections, this is a tenant's share of the verifier (radius/verifier/server.py).
+# Maximum number of waiting logins. This number and the maximum of connections add up to the number of logins that the
+# verifier allows for a tenant (radius/verifier/server.py).
 _MAX_WAITING = 448
 _DAY_SECONDS = 24 * 3600
-# Limit of entries of a list. Names and groups are compared with all entries while other requests wait.
+# Maximum number of entries in a list. The verifier compares names and groups with all entries while other requests
+# wait.
 _MAX_LISTED = 100
 USER_PLACEHOLDERS = frozenset({"user", "name"})
 GROUP_PLACEHOLDERS = USER_PLACEHOLDERS | {"dn"}
-# Settings that determine to which server the secret is sent, and who could read it in transit.
+# Settings that determine to which server Admit sends the secret, and whether others can read it in transit.
 SECRET_BOUND_SETTINGS = ("allow_unencrypted", "ca_certificate", "issuer", "start_tls", "token_endpoint", "urls")
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings that all kinds of sources have."""
 
-    # Realms of the names that this source handles: the part after @ or before a backslash; "" for names without realm.
-    # Empty: all names.
+    # The source handles user names with these realms (the part after @ or before a backslash). "" matches names without
+    # a realm. An empty list matches all names.
     realms: tuple[str, ...] = ()
-    # PEM of the authorities that are trusted for the server certificate; "" for the authorities of the system.
+    # PEM of the authorities that may sign the server certificate; "" for the authorities of the operating system.
     ca_certificate: str = ""
     time_limit_seconds: float = 3.0
-    # Limits of logins at the same time, and of logins that wait.
+    # Maximum number of simultaneous logins at the source.
     connections: int = 8
+    # Maximum number of logins that wait.
     waiting: int = 64
-    # Seconds for which a correct password and the user's data are cached.
+    # Time in seconds for which Admit caches a correct password and the user's data.
     cache_seconds: int = 300
-    # Seconds for which a wrong password is rejected from the cache, so that a device does not lock its user out.
+    # Time in seconds for which Admit rejects a repeated wrong password without a query, so that a device does not lock
+    # the user's account.
     refused_seconds: int = 10
-    # Number of consecutive failures after which Admit stops querying the source, and the pause in seconds.
+    # Number of consecutive failures after which Admit pauses queries to the source.
     breaker_failures: int = 5
+    # Duration of the pause in seconds.
     breaker_seconds: int = 15
-    # Shell patterns of the groups to use; empty for all groups.
+    # Shell patterns for names of groups. Admit ignores groups that match no pattern. Empty: all groups.
     only_groups: tuple[str, ...] = ()
-    # Name of a user attribute in policies -> its name at the source.
+    # Maps the name of a user attribute in policies to the name of the attribute at the source.
     attributes: dict[str, str] = {}
 
 
 class LdapSettings(SourceSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    # Servers, tried in this order until one accepts the connection.
+    # URLs of the servers. Admit tries the servers in this order until a server accepts the connection.
     urls: tuple[str, ...] = ()
     start_tls: bool = False
-    # Whether passwords may cross the network unencrypted.
+    # Whether Admit may send passwords unencrypted.
     allow_unencrypted: bool = False
-    # Account that searches for users; "" for an anonymous search. The password of the account is the source's secret.
+    # Account with which Admit searches for users; "" for an anonymous search. Its password is the source's secret.
     bind_dn: str = ""
-    # Name to bind as without a search before, such as "{user}@corp.example"; "" to search first.
+    # Name with which Admit binds without an earlier search, such as "{user}@corp.example"; "" to search first.
     direct_bind: str = ""
     base_dn: str = ""
     user_filter: str = "(uid={user})"
-    # Attribute with the directory's spelling of the user's name.
+    # Attribute that contains the user's name in the spelling of the directory.
     name_attribute: str = "uid"
-    # "nested" is like "search", and Active Directory also finds groups that contain groups of the user.
+    # How Admit finds the groups of a user. "nested" is like "search", but also finds groups that contain groups of the
+    # user (only Active Directory).
     groups: Literal["none", "memberof", "search", "nested"] = "memberof"
-    # "" to use base_dn.
+    # Entry above all groups; "" to use base_dn.
     group_base_dn: str = ""
     group_filter: str = "(member={dn})"
     group_name: str = "cn"
@@ -74,7 +80,7 @@ class LdapSettings(SourceSettings, frozen=True, kw_only=True, forbid_unknown_fie
 
 class OidcSettings(SourceSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     issuer: str = ""
-    # "" to read the endpoint from the issuer's discovery document.
+    # URL of the token endpoint; "" to read the URL from the issuer's discovery document.
     token_endpoint: str = ""
     jwks_uri: str = ""
     client_id: str = ""
@@ -91,7 +97,7 @@ S = TypeVar("S", bound=SourceSettings)
 
 
 class SettingsRefused(ValueError):
-    """Invalid settings; `mistakes` are (field, description)."""
+    """Invalid settings. `mistakes` contains a pair (field, description) for each mistake."""
 
     def __init__(self, mistakes: list[tuple[str, str]]) -> None:
         self.mistakes = mistakes
@@ -119,7 +125,7 @@ def read_settings(kind: str, document: Mapping[str, Any]) -> LdapSettings | Oidc
     found = _common_mistakes(settings) + (
         _ldap_mistakes(settings) if isinstance(settings, LdapSettings) else _oidc_mistakes(settings)
     )
-    # Defaults replaced the invalid values, so do not report further mistakes in these settings.
+    # Report only the first mistake of an invalid setting, because further checks used its default value.
     mistakes += [(place, what) for place, what in found if place not in broken]
     if mistakes:
         raise SettingsRefused(mistakes)
@@ -198,7 +204,7 @@ def _oidc_mistakes(settings: OidcSettings) -> list[tuple[str, str]]:
 
 
 def list_hosts(settings: LdapSettings | OidcSettings) -> list[str]:
-    """Return the host names of the settings."""
+    """Return the host names in the URLs of the settings."""
     if isinstance(settings, LdapSettings):
         urls = settings.urls
     else:

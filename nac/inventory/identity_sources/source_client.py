@@ -1,4 +1,4 @@
-"""Interface of the clients of identity sources."""
+"""Interface of all clients of identity sources."""
 
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
@@ -10,9 +10,9 @@ from nac.inventory.identity_sources.faults import TooManyMemberships
 from nac.inventory.identity_sources.settings import LdapSettings, OidcSettings
 from nac.inventory.identity_sources.verifier_messages import VerificationResult
 
-# Limit of groups per user. All groups are compared with `only_groups` while other tenants wait.
+# Maximum number of groups per user. The verifier compares all groups with `only_groups` while other tenants wait.
 MAX_GROUPS = 2_000
-# Receives each step of a login as text for administrators.
+# Function that receives each step of a login as text for administrators.
 StepLog = Callable[[str], None]
 
 
@@ -29,7 +29,7 @@ class SourceClient(Protocol):
     async def verify(self, name: UserName, password: bytes, tell: StepLog = discard_step) -> VerificationResult:
         """Verify a password and identify the user. Raises SourceFault if the source gives no usable response.
 
-        Run this method under a time limit. A cancellation closes the connections in use.
+        The caller must set a time limit. A cancellation closes the connections in use.
         """
         ...
 

@@ -42,7 +42,7 @@ def prepare_probe(
 async def run_probe(
     trial: SourceProbe, *, reach: OutboundReach, user: str, password: bytes
 ) -> tuple[VerificationResult, list[str]]:
-    """Return the result of the source and the steps of the test."""
+    """Verify the user at the source. Returns the result, and the steps of the test as text."""
     steps: list[str] = []
     source = build_source_client(trial.name, trial.kind, trial.settings, trial.secret, reach)
     try:

@@ -14,7 +14,7 @@ from nac.inventory.identity_sources.source_client import SourceClient, StepLog, 
 from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from nac.kit.outbound.reach import OutboundReach
 
-# Codes of nac.engine.reasons that are faults of the source, not of the user.
+# Reason codes (nac.engine.reasons) for faults of the source, not of the user.
 SOURCE_FAULT_REASONS = frozenset({"directory-unavailable", "directory-refused", "directory-slow"})
 _MAX_TEXT = 300
 
@@ -32,7 +32,7 @@ def build_source_client(
 async def verify_password(
     source: SourceClient, name: UserName, password: bytes, *, source_name: str, tell: StepLog = discard_step
 ) -> VerificationResult:
-    """Return the result of the source within its time limit. Faults of the server become a result, not an error."""
+    """Verify the password within the source's time limit. Returns faults and timeouts of the source as results."""
     limit = source.settings.time_limit_seconds
     try:
         async with asyncio.timeout(limit):
@@ -57,6 +57,6 @@ def _clean_texts(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _clean_text(text: str) -> str:
-    """Replace unprintable characters and truncate, because texts of servers enter logs and a shared database."""
+    """Replace unprintable characters and truncate the text, because Admit stores texts from servers in logs."""
     text = text[:_MAX_TEXT]
     return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)

@@ -1,8 +1,8 @@
 """Data that radiusd's module and the verifier exchange in addition to name and password.
 
-The module sends the attributes of the request, and the verifier sends the result. The attributes and the result are
-compressed JSON in base64. Several Reply-Message attributes carry this text on the loopback interface. radiusd's module
-imports this file, so this file has few imports.
+The module sends the attributes of the request. The verifier sends the result. Both are compressed JSON in base64, in
+several Reply-Message attributes of RADIUS packets on the loopback interface. radiusd's module imports this file, so
+this file has few imports.
 """
 
 import zlib
@@ -14,18 +14,19 @@ import msgspec
 
 from nac.cellformat.packet_values import Pairs
 
-# RFC 2865: a value has at most 253 octets (5), a packet at most 4,096 (3). Header and signatures take about 80.
+# RFC 2865: an attribute value has at most 253 octets (section 5), and a packet at most 4,096 octets (section 3). The
+# packet's header and signatures take about 80 octets.
 _ATTRIBUTE_OCTETS = 253
 MAX_RESULT_OCTETS = 15 * _ATTRIBUTE_OCTETS
-# Leaves room for the name, the password and a few attributes of radiusd.
+# Maximum size of the request's attributes. The rest of the packet is for name, password and radiusd's attributes.
 MAX_PAIRS_OCTETS = 12 * _ATTRIBUTE_OCTETS
 _TOO_LONG = "-"
-# Limit of a decompressed result: some thousands of groups.
+# Maximum size of a decompressed result, enough for some thousands of groups.
 _MAX_INFLATED = 1 << 20
 
 
 class VerificationResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    # A code of nac.engine.reasons; "" if the password is right.
+    # Reason code (nac.engine.reasons); "" if the password is correct.
     reason: str = ""
     detail: str = ""
     # Name of the identity source that verified the user; "" for the tenant's own users.
@@ -33,7 +34,7 @@ class VerificationResult(msgspec.Struct, frozen=True, omit_defaults=True):
     # The user's name in the spelling of the source.
     name: str = ""
     groups: tuple[str, ...] = ()
-    # Values by the name that policies use (user.attribute.<name>).
+    # Values of user attributes by the name that policies use (user.attribute.<name>).
     attributes: dict[str, tuple[str, ...]] = {}
 
     @property
@@ -50,7 +51,7 @@ class UnreadableResult(ValueError):
 
 
 class UnreadablePairs(ValueError):
-    """The text does not contain the attributes of a request."""
+    """The text is not an encoding of a request's attributes."""
 
 
 _decode_json_result = msgspec.json.Decoder(VerificationResult).decode
@@ -59,7 +60,7 @@ _encode_json = msgspec.json.Encoder().encode
 
 
 def encode_result(answer: VerificationResult) -> list[bytes]:
-    """Return the values of the Reply-Message attributes. Raises ResultTooLong."""
+    """Encode a result as values of Reply-Message attributes. Raises ResultTooLong."""
     text = b64encode(zlib.compress(_encode_json(answer), 9))
     if len(text) > MAX_RESULT_OCTETS:
         raise ResultTooLong(f"{len(text)} octets; the maximum is {MAX_RESULT_OCTETS}")
@@ -75,8 +76,10 @@ def decode_result(pieces: Sequence[str]) -> VerificationResult:
 
 
 def encode_pairs(pairs: Pairs) -> list[str]:
-    """Return the values of the Reply-Message attributes. If the values are too long, `decode_pairs` will reject
-    them."""
+    """Encode the attributes of a request as values of Reply-Message attributes.
+
+    If the text would be too long, returns a value that `decode_pairs` rejects.
+    """
     text = b64encode(zlib.compress(_encode_json(pairs), 1)).decode()
     if len(text) > MAX_PAIRS_OCTETS:
         return [_TOO_LONG]

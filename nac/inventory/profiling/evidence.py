@@ -1,7 +1,7 @@
-"""Reads evidence about a device from a packet: DHCP options, LLDP, CDP, User-Agent, a switch's classification.
+"""Reads evidence about a device from a RADIUS packet: DHCP options, LLDP, CDP, User-Agent, classification by the NAS.
 
-Devices and NASes can report anything. No function in this module raises an error, and results are bounded: only
-`EVIDENCE_KEYS`, each of at most `MAX_VALUE` characters.
+Devices and NASes can send any data. So no function in this module raises an error, and results contain only
+`EVIDENCE_KEYS`, each with at most `MAX_VALUE` characters.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,17 +26,17 @@ def _decode_text(octets: bytes) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return one line of printable characters, which terminals can show and PostgreSQL can store."""
+    """Return the text as one line of printable characters, which terminals can show and PostgreSQL can store."""
     return "".join(c if c.isprintable() else " " for c in text[: 2 * MAX_VALUE]).strip()[:MAX_VALUE]
 
 
 def _decode_numbers(octets: bytes) -> str:
-    """Return a list of option codes (RFC 2132 9.8) as text: "1,3,6"."""
+    """Decode a list of DHCP option codes (RFC 2132 9.8) to text, such as "1,3,6"."""
     return ",".join(map(str, octets))[:MAX_VALUE].rstrip(",")
 
 
 def _decode_fqdn(octets: bytes) -> str:
-    """Decode a client FQDN (RFC 4702 2): flags, two result codes, name. Flag E means a name in DNS wire format."""
+    """Return the name in a client FQDN option (RFC 4702 2). With flag E, the option has the name in DNS wire format."""
     if len(octets) < 4:
         return ""
     if not octets[0] & 4:
@@ -49,8 +49,7 @@ def _decode_fqdn(octets: bytes) -> str:
 
 
 def _decode_lldp_capabilities(octets: bytes) -> str:
-    """Decode enabled capabilities (IEEE 802.1AB 8.5.8). The enabled capabilities come after the supported
-    capabilities."""
+    """Decode the enabled capabilities, which follow the supported capabilities (IEEE 802.1AB 8.5.8)."""
     return _bit_names(int.from_bytes(octets[2:4] if len(octets) >= 4 else octets[:2]), _LLDP_CAPABILITIES)
 
 
@@ -66,12 +65,12 @@ _LLDP_CAPABILITIES = ("other", "repeater", "bridge", "wlan-ap", "router", "telep
 _CDP_CAPABILITIES = ("router", "bridge", "source-route-bridge", "switch", "host", "igmp", "repeater", "phone")
 
 _TLVS: Mapping[tuple[str, int], tuple[str, Callable[[bytes], str]]] = {
-    # RFC 2132 3.14, 9.8, 9.13.
+    # DHCP options (RFC 2132 3.14, 9.8, 9.13).
     ("dhcp", 12): ("hostname", _decode_text),
     ("dhcp", 55): ("parameters", _decode_numbers),
     ("dhcp", 60): ("class", _decode_text),
     ("dhcp", 81): ("fqdn", _decode_fqdn),
-    # IEEE 802.1AB 8.5.
+    # LLDP TLVs (IEEE 802.1AB 8.5).
     ("lldp", 5): ("name", _decode_text),
     ("lldp", 6): ("description", _decode_text),
     ("lldp", 7): ("capabilities", _decode_lldp_capabilities),
@@ -81,7 +80,7 @@ _TLVS: Mapping[tuple[str, int], tuple[str, Callable[[bytes], str]]] = {
     ("cdp", 6): ("platform", _decode_text),
     ("http", 1): ("user-agent", _decode_text),
 }
-# Attributes in which a NAS reports the result of its own detection as plain text.
+# RADIUS attributes in which a NAS reports, as plain text, how it classified the device.
 _PLAIN_ATTRIBUTES: Mapping[str, tuple[str, str]] = {
     "Aruba-Device-Type": ("radius", "device-type"),
     "Ruckus-Client-Device-Type": ("radius", "device-type"),
@@ -89,14 +88,14 @@ _PLAIN_ATTRIBUTES: Mapping[str, tuple[str, str]] = {
     "Ruckus-Client-Os-Type": ("radius", "os"),
     "Ruckus-Client-Os-Class": ("radius", "os-class"),
 }
-# Cisco-AVPairs of a Cisco wireless controller's device classifier.
+# Names of Cisco-AVPairs in which a Cisco wireless controller reports how it classified the device.
 _AVPAIRS: Mapping[str, tuple[str, str]] = {
     "dc-profile-name": ("radius", "device-type"),
     "dc-device-name": ("radius", "device-name"),
     "dc-device-class-tag": ("radius", "device-class"),
 }
 _EVIDENCE_ATTRIBUTES = frozenset((sensor.SENSOR_ATTRIBUTE, "Cisco-AVPair", "User-Name", *_PLAIN_ATTRIBUTES))
-# At a login of the machine, Windows uses "host/<name>" or "DOMAIN\\NAME$".
+# User name of a Windows computer that logs in without a user: "host/<name>" or "DOMAIN\\NAME$".
 _MACHINE_PREFIX, _MACHINE_SUFFIX = "host/", "$"
 EVIDENCE_KEYS = frozenset(
     (
@@ -109,7 +108,7 @@ EVIDENCE_KEYS = frozenset(
 
 
 def filter_evidence_pairs(pairs: Pairs) -> Pairs:
-    """Return the attributes that contain evidence. The result is the same while a device sends the same values."""
+    """Return the attributes that contain evidence. Two packets with the same evidence have equal results."""
     return tuple([pair for pair in pairs if pair[0] in _EVIDENCE_ATTRIBUTES and _is_evidence(*pair)])
 
 
@@ -120,7 +119,7 @@ def _is_evidence(name: str, value: str) -> bool:
 
 
 def read_evidence(pairs: Pairs) -> tuple[Evidence, ...]:
-    """Return the evidence in one packet, ordered by key. The last value of a key wins."""
+    """Return the evidence in one packet, ordered by source and key. The last value of a key wins."""
     found: dict[tuple[str, str], str] = {}
     for name, value in filter_evidence_pairs(pairs):
         each = _read_attribute(name, value)

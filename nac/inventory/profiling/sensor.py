@@ -1,12 +1,12 @@
-"""Reads Cisco device sensor data in accounting: a name such as "dhcp-option=", then type, length and value.
+"""Reads the data of Cisco device sensors in accounting requests: a name such as "dhcp-option=", then a TLV.
 
-Type and length have 16 bits each, big-endian. The data comes from devices, so no function in this module raises an
-error.
+In the TLV, type and length have 16 bits each, big-endian. Devices can send any data, so no function in this module
+raises an error.
 """
 
 from typing import NamedTuple
 
-# radiusd passes Cisco-AVPairs again under this name in hex, because they contain NULs.
+# radiusd passes these Cisco-AVPairs again in this attribute, as hexadecimal digits, because they contain NUL octets.
 SENSOR_ATTRIBUTE = "Device-Sensor"
 _KINDS = {"dhcp-option": "dhcp", "lldp-tlv": "lldp", "cdp-tlv": "cdp", "http-tlv": "http"}
 _STARTS = tuple("0x" + f"{kind}=".encode().hex() for kind in _KINDS)
@@ -26,8 +26,7 @@ def is_sensor_pair(pair: tuple[str, str]) -> bool:
 
 
 def read_tlv(text: str) -> Tlv | None:
-    """Parse a Device-Sensor value ("0x..."); None if the value is invalid. Reads a truncated value as far as
-    possible."""
+    """Parse a Device-Sensor value ("0x..."), also if it is truncated. Returns None if the value is invalid."""
     try:
         octets = bytes.fromhex(text.removeprefix("0x"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Bulk import of users: compares rows with the stored users, then stores all rows."""
+"""Bulk import of users: compares the imported rows with the stored users, then stores all rows."""
 
 import os
 import re
@@ -37,7 +37,7 @@ from nac.kit.sealing import Seal
 from nac.kit.validation import require_not_reserved
 from nac.models import User
 
-# Hashing takes about 20 ms of one core per user.
+# Maximum number of rows. Hashing a password takes about 20 ms of one core.
 MAX_ROWS = 10_000
 COLUMNS = ("name", "password", "nt_hash", "groups", "valid_until", "disabled")
 _INSERT_BATCH = 5_000
@@ -53,8 +53,9 @@ _CREATE_GROUP_REMEDY = Advice(
 class UserBulkOptions:
     make_groups: bool = False
     existing: OnExisting = "refuse"
-    # Whether to also store the passwords for CHAP and MS-CHAP. PAP always works.
+    # Whether to also store the encrypted passwords for CHAP. PAP always works.
     chap: bool = False
+    # Whether to also store the encrypted NT hashes for MS-CHAP.
     mschap: bool = False
 
 
@@ -63,11 +64,11 @@ class _UserRow:
     number: int
     name: str = ""
     password: str | None = field(default=None, repr=False)
-    # True if the row has a password or NT hash, even an invalid one.
+    # True if the row has a password or NT hash, even if it is invalid.
     has_password: bool = False
-    # NT hash instead of a password. Then only MS-CHAP works, because the password is unknown.
+    # NT hash, for a user without a password. Then only MS-CHAP works, because Admit does not know the password.
     nt_hash: str | None = field(default=None, repr=False)
-    # None if the row does not set the value. An existing user then keeps the stored value.
+    # For this and the next fields: None if the row does not set the value. Then the stored value does not change.
     groups: tuple[str, ...] | None = None
     valid_until: datetime | None = None
     disabled: bool | None = None
@@ -91,7 +92,7 @@ class UserBulkPlan:
 def plan_users(
     session: Session, *, tenant_id: TenantId, lines: Iterable[InputLine], options: UserBulkOptions
 ) -> UserBulkPlan:
-    """Plan the changes. Locks the users until the transaction ends."""
+    """Plan the change of each row. Locks the users until the transaction ends."""
     reader = RowReader()
     rows = _read_rows(lines, reader)
     known = repository.lock_names(session, tenant_id, sorted({row.name for row in rows if row.name}))
@@ -133,7 +134,7 @@ def _read_password(text: str) -> str:
 
 def _read_nt_hash(text: str) -> str:
     if not _NT_HASH.fullmatch(text):
-        # The detail omits the value, because an NT hash is as secret as a password.
+        # Do not show the value, because an NT hash is as secret as a password.
         raise InvalidInput("Invalid NT hash.", remedy="Use an NT hash of 32 hex digits.")
     return text.lower()
 
@@ -212,7 +213,7 @@ def store_users(
     seal: Seal,
     tell: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Store the plan, with an audit entry for each row. Calls `tell` with the number of hashed passwords."""
+    """Store the planned changes, with an audit entry for each row. Calls `tell` with the number of processed rows."""
     USER_GROUPS.create_many(session, actor=actor, tenant_id=tenant_id, names=plan.missing_groups)
     rows = plan.fresh + plan.changed
     columns = dict(zip((row.name for row in rows), _hash_rows(rows, plan, seal, tell), strict=True))
@@ -232,8 +233,8 @@ def store_users(
 def _hash_rows(
     rows: Sequence[_UserRow], plan: UserBulkPlan, seal: Seal, tell: Callable[[int], None]
 ) -> list[dict[str, Any]]:
-    """Return the id of each row, and the password columns if the row has a password."""
-    # Password of users with only an NT hash: random and unknown to all, so that PAP always fails.
+    """Return the columns `id` and, for rows with a password or NT hash, the password columns of each row."""
+    # Users with only an NT hash get the hash of a random password that nobody knows, so that PAP always fails.
     unknown = hash_password(secrets.token_hex(32)) if any(row.nt_hash for row in rows) else ""
     stored: list[dict[str, Any]] = []
     hashes = _hashing_threads().map(
@@ -254,8 +255,7 @@ def _hash_rows(
 
 @cache
 def _hashing_threads() -> ThreadPoolExecutor:
-    """Threads of this process that hash passwords. This pool has one thread for each core, because each hash needs
-    19 MB."""
+    """Return the thread pool that hashes passwords. It has only one thread per core, because a hash needs 19 MB."""
     return ThreadPoolExecutor(os.cpu_count(), "hash")
 
 

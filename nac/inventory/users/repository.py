@@ -17,7 +17,7 @@ ORDERS = SortOrders({"name": (User.name,), "created_at": (User.created_at, User.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserFilter:
-    """Filter of a user list. Empty fields match everything."""
+    """Filter for a list of users. Empty fields match all users."""
 
     # The case-folded name (`fold_name`).
     name: str = ""
@@ -38,7 +38,7 @@ def get_by_id(session: Session, tenant_id: TenantId, user_id: UUID, *, lock: boo
 
 
 def lock_names(session: Session, tenant_id: TenantId, names: Collection[str]) -> dict[str, User]:
-    """Return the users that exist, locked in the order of their names. All callers lock in the order of names."""
+    """Lock and return the existing users with these names. To avoid deadlocks, always locks in the order of names."""
     wanted = func.any(literal(list(names), ARRAY(Text())))
     query = select(User).where(User.tenant_id == tenant_id, User.name == wanted).order_by(User.name)
     query = query.with_for_update().execution_options(populate_existing=True)
@@ -59,6 +59,6 @@ def search_users(session: Session, tenant_id: TenantId, wanted: UserFilter, *, s
 
     whose = [User.tenant_id == tenant_id, *([User.name == wanted.name] if wanted.name else ())]
     if wanted.group:
-        # An index finds the members of the group, so no bounded search is needed.
+        # PostgreSQL finds the members of the group with an index, so the search needs no limit.
         return BoundedPage(session.scalars(span.of(select(User).where(*whose, *build_conditions(User)))).all(), None)
     return search_bounded(session, User, whose, build_conditions, span)

@@ -1,4 +1,4 @@
-"""Users of a tenant: names with a password. The groups of users are in `nac.inventory.groups.USER_GROUPS`."""
+"""Own users of a tenant, who log in with a name and a password. For groups, see `nac.inventory.groups.USER_GROUPS`."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -26,7 +26,7 @@ from nac.kit.sealing import Seal
 from nac.kit.validation import parse_id, require_future, require_not_reserved, require_radius_text
 from nac.models import User
 
-# User-Password carries at most 128 octets (RFC 2865 5.2).
+# Maximum length of a password: User-Password contains at most 128 octets (RFC 2865 5.2).
 _PASSWORD_OCTETS = 128
 _MINIMUM_PASSWORD_CHARACTERS = 8
 
@@ -52,8 +52,8 @@ def create_user(
 ) -> User:
     """Create a user.
 
-    `seal_for_chap` also stores the password, encrypted. CHAP needs this password (RFC 1994 2.2). `seal_for_mschap`
-    also stores the NT hash, encrypted. MS-CHAP needs this hash. This hash is sufficient to log in (RFC 2759 8.3).
+    `seal_for_chap` also stores the encrypted password, which CHAP requires (RFC 1994 2.2). `seal_for_mschap` also
+    stores the encrypted NT hash, which MS-CHAP requires. Anyone with the NT hash can log in (RFC 2759 8.3).
     """
     name = require_not_reserved("user", require_user_name(name))
     require_password(password)
@@ -115,8 +115,7 @@ def store_user(
 
 
 class Unchanged(Enum):
-    """Value that leaves the stored value unchanged. None cannot have this meaning, because None removes the stored
-    value."""
+    """Type of an argument that does not change the stored value. None removes the stored value."""
 
     AS_IT_IS = 0
 
@@ -131,7 +130,7 @@ def update_user(
     valid_until: datetime | Unchanged | None = Unchanged.AS_IT_IS,
     disabled: bool | None = None,
 ) -> User:
-    """Change a user. None leaves groups and `disabled` unchanged; `valid_until` None removes the end."""
+    """Change a user. None does not change `groups` and `disabled`, but removes the stored value of `valid_until`."""
     user = require_by_name(session, tenant_id=tenant_id, name=name)
     before = _describe(session, user)
     if groups is not None:
@@ -227,7 +226,7 @@ def require_by_name(session: Session, *, tenant_id: TenantId, name: str) -> User
 
 
 def fold_name(name: str) -> str:
-    """Return the form of the name in which users are stored, looked up and compared."""
+    """Return the case-folded name, with which Admit stores, finds and compares users."""
     return name.casefold()
 
 
@@ -243,7 +242,7 @@ def require_user_name(text: str) -> str:
     name = fold_name(require_radius_text(text, place="name"))
     if normalise_mac(name):
         raise InvalidInput(
-            f"{text!r} is a MAC address, which MAC authentication would match.",
+            f"{text!r} is a MAC address. Admit could not distinguish a login with this name from MAB.",
             place="name",
             remedy="Use another name, or create an endpoint.",
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 BOOLEAN, INTEGER, OCTET_STRING, ENUMERATED, SEQUENCE, SET = 0x01, 0x02, 0x04, 0x0A, 0x30, 0x31
-# Limit of the octets of a length. Four octets allow 4 GB.
+# Maximum number of octets that encode a length. Four octets allow 4 GB.
 _MAX_LENGTH_OCTETS = 4
 
 
@@ -38,7 +38,7 @@ def sequence(parts: Iterable[bytes], tag: int = SEQUENCE) -> bytes:
 
 
 def parse_lengths(start: bytes) -> tuple[int, int] | None:
-    """Return the number of octets of the header (tag and length) and of the content; None if `start` is too short."""
+    """Return the number of octets in the header (tag and length) and in the content; None if `start` is too short."""
     if len(start) < 2:
         return None
     first = start[1]
@@ -66,7 +66,7 @@ class BerReader:
         return self._at < len(self._data)
 
     def any(self) -> tuple[int, bytes]:
-        """Return tag and content."""
+        """Return tag and content of the next element."""
         head = parse_lengths(self._data[self._at : self._at + 2 + _MAX_LENGTH_OCTETS])
         if head is None or self._at + sum(head) > len(self._data):
             raise MalformedBer("an element ends beyond its frame")

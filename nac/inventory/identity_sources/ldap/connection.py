@@ -1,4 +1,4 @@
-"""One connection to a directory server. Run every coroutine under a time limit.
+"""One connection to a directory server. Callers must set a time limit for each call.
 
 Methods raise DirectoryUnavailable if the connection fails, and DirectoryRefused if a response is unusable. After an
 error or a cancellation, call only `end`.
@@ -21,7 +21,7 @@ from nac.kit.outbound.reach import AddressRefused, Destination, OutboundReach
 
 T = TypeVar("T")
 
-# Maximum sizes of one message, and of all messages of a response.
+# Maximum sizes of one message, and of all messages in a response.
 MAX_MESSAGE_BYTES = 1 << 18
 MAX_RESPONSE_BYTES = 4 << 20
 _PORTS = {"ldap": 389, "ldaps": 636}
@@ -46,7 +46,7 @@ class LdapConnection:
         self._reader = reader
         self._writer = writer
         self._number = 1
-        # Name as which the connection is bound; "" if anonymous.
+        # Name with which the client has bound; "" for anonymous.
         self.bound_as = ""
 
     @classmethod
@@ -90,8 +90,10 @@ class LdapConnection:
     async def search(
         self, base: str, filter_: bytes, attributes: Sequence[str], *, size_limit: int, seconds: int
     ) -> tuple[list[LdapEntry], LdapResult]:
-        """Return at most `size_limit` entries, without referrals. Raises DirectoryRefused if the server sends more
-        entries than allowed."""
+        """Search below `base`. Returns the entries, without referrals, and the result code of the search.
+
+        Raises DirectoryRefused if the server sends more than `size_limit` entries.
+        """
         number = self._next()
         await self._send(
             messages.search_request(number, base, filter_, attributes, size_limit=size_limit, seconds=seconds)
@@ -175,7 +177,7 @@ async def _connect_to_first(places: Sequence[Destination]) -> socket.socket:
 
 
 async def _start_tls(sock: socket.socket) -> None:
-    """Request StartTLS before TLS begins. Data that an attacker injects before TLS breaks the handshake."""
+    """Request StartTLS. Reads no octet after the response, so data of an attacker makes the TLS handshake fail."""
     loop = asyncio.get_running_loop()
     try:
         await loop.sock_sendall(sock, messages.start_tls_request(1))
@@ -203,7 +205,7 @@ async def _receive(sock: socket.socket, most: int) -> bytes:
 
 
 def _error_text(exc: Exception) -> str:
-    # The number of an SSLError is from OpenSSL, not from the system.
+    # The error number of an SSLError is from OpenSSL, not from the operating system.
     if isinstance(exc, OSError) and exc.errno and not isinstance(exc, ssl.SSLError):
         return os.strerror(exc.errno)
     return str(exc) or type(exc).__name__

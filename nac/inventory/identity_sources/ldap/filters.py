@@ -1,6 +1,6 @@
-"""Search filters (RFC 4515), parsed once. Values are inserted into the encoded filter (RFC 4511 4.5.1.7).
+"""Search filters (RFC 4515) with placeholders in values, such as `(&(objectClass=person)(uid={user}))`.
 
-A template can have placeholders in its values: `(&(objectClass=person)(uid={user}))`.
+The text is parsed once. Each search encodes the filter with the values of the placeholders (RFC 4511 4.5.1.7).
 """
 
 import re
@@ -28,7 +28,7 @@ class _Comparison:
     attribute: str
     # Matching rule of an extensible match (RFC 4511 4.5.1.7.7); "" for equality.
     rule: str
-    # Text between the asterisks, with placeholders.
+    # Parts of the value between the asterisks, with placeholders.
     parts: tuple[str, ...]
 
     def encode(self, values: Mapping[str, str]) -> bytes:
@@ -108,7 +108,7 @@ class LdapFilter:
 
 
 def _encode_value(part: str, values: Mapping[str, str]) -> bytes:
-    """Encode a value. The template can contain escapes; values of placeholders are literal."""
+    """Encode a part of a value. The filter text can contain escapes. `values` are literal and have no escapes."""
     encoded = b""
     for place, text in enumerate(_PLACEHOLDER.split(part)):
         raw = text.encode()

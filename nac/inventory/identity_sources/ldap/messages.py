@@ -11,11 +11,11 @@ BIND_RESPONSE, SEARCH_ENTRY, SEARCH_DONE, SEARCH_REFERENCE, EXTENDED_RESPONSE = 
 _START_TLS = "1.3.6.1.4.1.1466.20037"
 _SIMPLE, _EXTENDED_NAME = 0x80, 0x80
 _VERSION, _WHOLE_SUBTREE, _NEVER_DEREF = 3, 2, 0
-# Maximum characters of a diagnostic message.
+# Maximum number of characters of a diagnostic message.
 _MAX_TEXT = 300
 
 SUCCESS, SIZE_LIMIT_EXCEEDED = 0, 4
-# RFC 4511 appendix A.
+# Names of result codes (RFC 4511 appendix A).
 RESULT_NAMES = {
     1: "operationsError",
     2: "protocolError",
@@ -68,8 +68,8 @@ class LdapMessage:
 def bind_request(number: int, name: str, password: bytes) -> bytes:
     """Return a simple bind request (RFC 4511 4.2).
 
-    Raises ValueError for an empty password, which would prove nothing (RFC 4513 5.1.2). A password with NUL also
-    raises ValueError, because a server may ignore the text after NUL.
+    Raises ValueError for an empty password, because a bind without a password succeeds (RFC 4513 5.1.2). Also raises
+    ValueError for a password with NUL, because a server may ignore the text after NUL.
     """
     if not name or not password or b"\0" in password:
         raise ValueError("a bind needs a name and a password")
@@ -85,7 +85,7 @@ def unbind_request(number: int) -> bytes:
 def search_request(
     number: int, base: str, filter_: bytes, attributes: Sequence[str], *, size_limit: int, seconds: int
 ) -> bytes:
-    """Return a request to search the whole subtree of `base` (RFC 4511 4.5.1). Aliases are not followed."""
+    """Return a request to search the whole subtree of `base`, without dereferencing aliases (RFC 4511 4.5.1)."""
     return _encode_message(
         number,
         ber.sequence(
