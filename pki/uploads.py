@@ -153,8 +153,8 @@ def list_mistakes(certificate: x509.Certificate, *, now: datetime) -> Iterable[s
         yield str(exc)
     if not is_root(certificate) and not has_strong_signature(certificate):
         used = _signature_hash(certificate)
-        yield f"The certificate is signed with {used.name if used else 'no known hash'}; SHA-256, SHA-384 or"
-        " SHA-512 is needed."
+        name = used.name if used else "no known hash"
+        yield f"The certificate is signed with {name}; SHA-256, SHA-384 or SHA-512 is needed."
 
 
 def _public_key(certificate: x509.Certificate) -> bytes:

@@ -179,7 +179,7 @@ class TestRefusal:
             assert openssl(*words.split()).returncode == 0
         old_root, intermediate = Path(root).read_bytes(), Path(below).read_bytes()
         (message,) = refused(upload, intermediate + old_root, now=utc_now())
-        assert message.startswith("The certificate is signed with sha1")
+        assert message.startswith("The certificate is signed with sha1; SHA-256, SHA-384 or SHA-512 is needed.")
         assert externals() == {}
         upload(old_root, now=utc_now())
         assert set(externals()) == {"Old"}
