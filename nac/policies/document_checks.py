@@ -81,8 +81,9 @@ def check_document(
 
     `refuse_absent` also rejects names of unknown NASes and identity sources, because rules with such names never match.
     Set `refuse_absent` if the caller saves, publishes or rolls back a policy. Do not set `refuse_absent` for the policy
-    of a template (tenants differ), for a tenant file (it can name a deleted object) or for simulations. `keep` prevents
-    deletion of the objects that the document names until the transaction ends.
+    of a template (not every tenant has the same NASes and identity sources), for the policies of a tenant file (a
+    policy can name a deleted NAS or identity source), or for simulations. `keep` prevents deletion of the objects that
+    the document names until the transaction ends.
     """
     replies = require_dictionary(session, tenant_id=tenant_id)
     if unreadable := find_unstorable(document):

@@ -159,7 +159,7 @@ def _judge_sessions(
     """Check some sessions again. Returns the run to which differences were added, or None.
 
     The sessions in `seen` are checked for the second time after the same change. If another run already has an unsent
-    item with the same new decision, adds no second item.
+    item about such a session with the same new decision, adds no second item.
     """
     if not rows and not seen:
         return run

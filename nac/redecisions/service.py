@@ -145,7 +145,7 @@ def require_redecision(session: Session, *, tenant_id: TenantId, number: int, lo
 def list_redecisions(
     session: Session, *, tenant_id: TenantId, span: PageSpan | None = None, states: Collection[RedecisionState] = ()
 ) -> Sequence[Redecision]:
-    """List runs; without `span`, newest first."""
+    """List runs: the page `span`, or by default the newest runs."""
     return repository.list_page(session, tenant_id, span=span or ORDERS.first(), states=states)
 
 
