@@ -158,8 +158,8 @@ class RemovedServerNames:
 
 
 def get_presented_server(session: Session, *, tenant_id: TenantId) -> Certificate | None:
-    """Return the server certificate that the cell presents or, if a change is planned, the certificate of the last
-    change."""
+    """Return the certificate that the cell presents after all planned changes; without a plan, the current
+    certificate."""
     return repository.get_newest_server(session, tenant_id, SERVER_PROFILE)
 
 

@@ -1,4 +1,4 @@
-"""Operators of comparisons. The module defines for each operator: the kinds of attributes, the allowed values, the
+"""Operators of comparisons. For each operator, the module defines the kinds of attributes, the allowed values and the
 matcher.
 
 A comparison with a missing attribute is false. If the request has several values, one matching value is enough.

@@ -32,8 +32,8 @@ OLDER_FORMAT = "older-format"
 
 @dataclass(frozen=True, slots=True)
 class UnrecordedAttribute:
-    """An attribute that the draft uses, but that recorded requests lack. Rules that use the attribute cannot match in
-    the replay."""
+    """An attribute that the draft uses, but that some or all replayed requests lack. For these requests, comparisons
+    with the attribute are false."""
 
     attribute: str
     rules: tuple[str, ...]

@@ -255,7 +255,7 @@ def _dangling_references(
 def _known_in_other_case(
     session: Session, tenant_id: TenantId, found: Sequence[PolicyReference], missing: set[tuple[str, str]]
 ) -> set[tuple[str, str]]:
-    """Return the missing names that exist in another case and that a condition compares without case."""
+    """Return the missing names that exist with different upper and lower case, if a condition ignores case."""
     any_case = {(each.kind, each.name) for each in found if each.any_case} & missing
     folded = {kind: repository.folded_names(session, tenant_id, kind) for kind in {kind for kind, _ in any_case}}
     return {(kind, name) for kind, name in any_case if name.casefold() in folded[kind]}

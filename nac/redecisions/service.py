@@ -47,7 +47,7 @@ class RedecisionNotFound(NotFound):
 @dataclass(frozen=True, slots=True)
 class RedecisionPreview:
     tallies: RedecisionTallies
-    # Whether these disconnects and the automatic disconnects of the last hour together exceed the ceiling.
+    # Whether the disconnects in `tallies` and the automatic disconnects of the last hour together exceed the ceiling.
     over_ceiling: bool
     settings: TenantRedecisionSettings
 
