@@ -22,8 +22,9 @@ _MAX_SECONDS = 10
 
 
 class _Probe:
-    """A request whose response may be an Access-Accept or an Access-Reject. Reports the time of sending and the
-    response code.
+    """A request for which Access-Accept and Access-Reject are valid responses.
+
+    Reports when the request was sent, and the response code.
     """
 
     kind = "probe"

@@ -50,7 +50,7 @@ _RANDOM_MAC_DETAIL = (
     "the device uses a random (private) address: turn off random addresses for this network on the device"
 )
 
-# Values by name of the engine's attribute.
+# Values of attributes, by the attribute's name in policies.
 EngineFacts = dict[str, Values]
 
 
@@ -75,7 +75,7 @@ class RequestLocation(NamedTuple):
 
 
 UNKNOWN_LOCATION = RequestLocation(None, None, None, None, {})
-# Limit of the cache. Requests with invented NAS names displace only entries of this cache.
+# Limit of cached locations. Requests with invented NAS names displace only entries of this cache.
 MAX_LOCATIONS = 10_000
 
 
@@ -184,7 +184,7 @@ class AuthenticationCase:
         self.certificate_der = b""
         # Id of the external authority that issued the certificate, if it must be reported now.
         self.external_authority = ""
-        # Attributes for the engine that the packet does not contain.
+        # Attributes for policies that the packet does not contain.
         self.facts: EngineFacts = {}
         # Set if the request belongs to a self-test of the tenant.
         self.ticket: Ticket | None = None

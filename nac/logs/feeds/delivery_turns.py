@@ -3,7 +3,8 @@
 PostgreSQL advisory locks enforce this. The locks end with the transaction of the delivery run, even if the process or
 machine fails.
 
-A mark is a range of a tenant's new events (`batch_reader`). A note stores an event that no log table contains.
+A mark describes a range of a tenant's new log rows (`batch_reader`). A note is the record of a change for which no log
+table has a row.
 """
 
 import asyncio

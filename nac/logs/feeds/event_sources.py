@@ -29,7 +29,7 @@ class EventSource:
     # Kind of the events, in `admit.kind`.
     kind: str
     model: Any
-    # Column with the time of a row. A mark has the first and last time of its rows.
+    # Column with the time of a row. For each range of rows, a mark stores the first and the last time.
     at: InstrumentedAttribute[datetime]
     event: Callable[[Any, EventTenant], Event]
     # Possible values of `event.outcome`; empty if the events have no outcome.

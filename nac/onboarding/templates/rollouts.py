@@ -408,7 +408,7 @@ def _roll_back_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
 
 
 def _unchanged_parts(session: Session, rollout: Rollout, row: RolloutTenant) -> dict[str, Any]:
-    """Return the values before the roll-out, for the parts that nobody changed after the roll-out."""
+    """Return the earlier values of the parts that the roll-out changed and that nobody changed later."""
     template = session.get_one(Template, rollout.template_id)
     version = require_version(session, template=template, number=rollout.version)
     made = list_parts(read_template(version.document))

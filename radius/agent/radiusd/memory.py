@@ -12,7 +12,7 @@ from nac.kit.settings import Settings
 # Bytes of an EAP-TLS conversation whose device stopped responding after the server certificate. Measured by
 # tests/radius/test_half_open.py. radiusd keeps such a conversation for 30 s (radius/raddb/templates/eap).
 HALF_OPEN_BYTES = 330_000
-# Bounds for the number of one tenant's conversations. Above the maximum, memory could run out. Below the minimum, the
+# Bounds of the limit of one tenant's conversations. With a higher limit, memory could run out. With a lower limit, the
 # tenant's devices would wait in a busy hour.
 MAX_SESSIONS = 1024
 MIN_SESSIONS = 256
