@@ -1,4 +1,4 @@
-"""Target P11: time from a change until the cell uses the change, under load."""
+"""Measures target P11: the time from a change until the cell uses the change, under load."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

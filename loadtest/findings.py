@@ -1,4 +1,4 @@
-"""Comparison of performance targets with measured values."""
+"""Compares measured values with the performance targets (P1 to P13)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

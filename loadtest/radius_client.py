@@ -241,7 +241,7 @@ class RadiusClient:
         for descriptor, _ in self._epoll.poll(timeout):
             lane = self._by_descriptor[descriptor]
             receive = lane.socket.recv
-            # The loop is bounded, so that one busy socket does not delay the others.
+            # Read a limited number of replies, so that one busy socket does not delay the other sockets.
             for _ in range(64):
                 try:
                     reply = receive(4096)

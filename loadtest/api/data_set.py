@@ -1,4 +1,7 @@
-"""Tenants of very unequal sizes and their logs: a year of authentications, a million live sessions."""
+"""Creates the test data of the API load tests: tenants of very unequal sizes, and their logs.
+
+The logs have a year of authentications and a million live sessions.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterator

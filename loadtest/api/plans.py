@@ -1,4 +1,4 @@
-"""Statements of one API request, and PostgreSQL's plans for the statements."""
+"""Records the SQL statements of an API request, and PostgreSQL's plans for these statements."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Rows and blocks that PostgreSQL reads for each list of the API.
+"""Counts the rows and blocks that PostgreSQL reads for each list of the API.
 
 Other work on the machine does not change these numbers.
 """

@@ -1,4 +1,4 @@
-"""Speed of copying accounting records into PostgreSQL. Several databases run the same workload in turns."""
+"""Measures how fast Admit copies accounting records to PostgreSQL. Several databases run the same workload in turns."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence

@@ -164,8 +164,8 @@ class ApiToken(UuidKey, CreatedAt, Base):
     )
     # Name of the responsible person in the audit log.
     maker: Mapped[str | None]
-    # MSP or tenant whose single sign-on the responsible person used, if any. In this case, the token has only the
-    # permissions of the person's memberships at this MSP or tenant.
+    # MSP or tenant whose single sign-on the responsible person used, if any. In this case, only the person's
+    # memberships at this MSP or tenant count for the token.
     via_msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     via_tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
     # The token that created this token.

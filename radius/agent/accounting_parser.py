@@ -136,7 +136,7 @@ def shorten_key(text: str) -> str:
 
 
 def _decode_text(octets: str) -> str:
-    """Decode octets that radiusd prints as 0x...; return them unchanged if they are not text."""
+    """Decode a value that radiusd prints as 0x...; return the value unchanged if it is not text."""
     try:
         text = bytes.fromhex(octets.removeprefix("0x")).decode()
     except ValueError:

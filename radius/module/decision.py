@@ -182,7 +182,8 @@ class AuthenticationCase:
         self.session_files: tuple[str, ...] = ()
         # Certificate in the stored TLS session; b"" if it was not read.
         self.certificate_der = b""
-        # Id of the external authority that issued the certificate, if it must be reported now.
+        # Id of the external authority that issued the certificate, if the journal record must contain the certificate;
+        # otherwise "".
         self.external_authority = ""
         # Attributes for policies that the packet does not contain.
         self.facts: EngineFacts = {}
@@ -296,7 +297,7 @@ def explain_reject(case: AuthenticationCase, view: ReplicaView) -> Outcome:
         return Outcome(False, "not-ready")
     if case.answer is not None and not case.answer.verified:
         return Outcome(False, case.answer.reason, case.answer.detail)
-    # Messages of the tunnel come first, because the failure inside it is the cause.
+    # Use the messages from inside the tunnel first, because the failure inside the tunnel is the cause.
     messages = (*case.state.get("Module-Failure-Message", ()), *case.request.values("Module-Failure-Message"))
     reason, detail = explain_failure(messages)
     inside = first_value(case.state, "Admit-Reason")

@@ -68,7 +68,7 @@ class SitePolicy:
     def __init__(self, record: PolicyRecord, policy: Policy) -> None:
         self.id = record.policy_id
         self.version = record.version
-        # Documents are compared by this hash, which Python computes only once for bytes.
+        # Hash of the document, to compare documents quickly. Python computes the hash of a bytes object only once.
         self.document_hash = hash(record.document)
         self.policy = policy.without_trace()
         # Attributes that the policy reads from the packet.

@@ -1,4 +1,4 @@
-"""Stops requests to an identity source that fails repeatedly, and tests the source with single logins."""
+"""Pauses requests to an identity source that fails repeatedly, and tests the source with single logins."""
 
 import time
 from collections.abc import Callable

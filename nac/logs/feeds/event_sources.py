@@ -73,7 +73,8 @@ class EventSource:
         key = self.model.id
         named = and_(
             self.model.tenant_id == tenant_id,
-            # By this time range, PostgreSQL skips partitions. By the next condition, it finds the rows in the index.
+            # With this time range, PostgreSQL skips partitions. With the next condition, PostgreSQL finds the rows in
+            # the index.
             self.at.between(mark.c.behind_at, mark.c.last_at),
             tuple_(self.at, key) > tuple_(mark.c.behind_at, mark.c.behind_row),
             key.between(mark.c.first_row, mark.c.last_row),
@@ -134,7 +135,10 @@ EVENT_KINDS = tuple(source.kind for source in EVENT_SOURCES.values())
 
 
 def list_source_names(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the names of the sources with events of these kinds and outcomes. Empty `outcomes` mean all outcomes."""
+    """Return the names of the sources whose events can have one of these kinds and outcomes.
+
+    Empty `outcomes` mean all outcomes.
+    """
     return [
         name
         for name, source in EVENT_SOURCES.items()

@@ -77,7 +77,7 @@ class LogPlan:
         return kept and not in_force and day < self.wanted_from
 
     def is_early(self, day: date) -> bool:
-        """Return whether a deletion of the day is early: the reason is the budget and not the day's age."""
+        """Return whether a deletion of the day is early: not because of the day's age, but because of the budget."""
         return day >= self.oldest
 
 

@@ -23,7 +23,8 @@ from nac.models import (
 )
 
 HOLD_ORDERS = SortOrders({"set_at": (RetentionHold.created_at, RetentionHold.id)})
-# Deletions take this advisory lock shared. A new hold takes it exclusively, and so waits for running deletions.
+# A deletion takes this advisory lock in shared mode. A new hold takes the lock exclusively, so it waits for running
+# deletions.
 _HOLDS_LOCK = func.hashtext("retention_holds")
 
 

@@ -148,7 +148,10 @@ class _PartWriter:
                 self._put_setting(name.removeprefix("settings."), value)
 
     def _put_policy(self, slug: str, document: object) -> None:
-        """Publish a policy. It may refer to objects that this tenant lacks, because all tenants get the same policy."""
+        """Publish a policy.
+
+        The policy may refer to objects that this tenant lacks, because all tenants get the same policy.
+        """
         policy = policy_rows.get_by_slug(self.session, self.tenant_id, slug)
         if policy is None:
             self._do(policies.create_policy, slug=slug)

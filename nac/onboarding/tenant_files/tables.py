@@ -1,4 +1,4 @@
-"""The tables of a tenant file, collected from their models (`nac.kit.db.declarations`)."""
+"""The tables that a tenant file contains. Each model declares this for its table (`nac.kit.db.declarations`)."""
 
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar

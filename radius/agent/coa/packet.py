@@ -131,9 +131,9 @@ def _identifier_attributes(name: str, recipe: Recipe, facts: SessionIdentifiers)
 
 
 def _text_attribute(number: int, text: str) -> list[bytes]:
-    """Encode a text.
+    """Encode an attribute with a text.
 
-    Returns nothing for a text that radiusd escaped, because the NAS would not recognize the escaped text.
+    Returns no attribute for a text that radiusd escaped, because the NAS would not recognize the escaped text.
     """
     value = text.encode(errors="replace")
     known = value and len(value) <= MAX_VALUE_BYTES and text.isprintable() and "\\" not in text

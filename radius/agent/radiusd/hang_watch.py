@@ -1,7 +1,7 @@
 """Kills a radiusd that hangs. Kills this agent if one thread of the agent blocks all others.
 
-A hanging radiusd and a blocked agent were seen only with damaged files. A supervisor restarts a process that has ended,
-but not a process that hangs.
+A supervisor restarts a process that has ended, but not a process that hangs. So far, radiusd and the agent have hung
+only because of damaged files.
 """
 
 import faulthandler

@@ -97,7 +97,7 @@ SCAN_START = ScanPosition("")
 
 @dataclass(frozen=True, slots=True)
 class SessionMaintenance:
-    """State of the maintenance. Times are epoch microseconds."""
+    """State of the maintenance of the sessions table. Times are epoch microseconds."""
 
     place: ScanPosition = SCAN_START
     due_at: int = 0
