@@ -128,7 +128,7 @@ class StoredRows:
         self._unanswered = dict.fromkeys(STREAMS, 0)
 
     def settle(self, run: RunResult) -> None:
-        """Add the requests of `run` to the counts, and wait until the database has their rows."""
+        """Count the requests of `run`, and wait until the database has the rows of these requests."""
         for kind, tally in run.tallies.items():
             stream = "acct" if kind.startswith("acct") else "auth"
             self._answered[stream] += tally.finished - tally.unanswered

@@ -1,4 +1,4 @@
-"""Decision after the credentials were verified (post-auth): whether to admit the device, and with which results."""
+"""Decides whether to admit a device whose credentials were verified (post-auth), and with which results."""
 
 from typing import NamedTuple
 

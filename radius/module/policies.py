@@ -1,4 +1,4 @@
-"""Compiled policies and prepared outcomes. Policies and outcomes are prepared once instead of for each packet."""
+"""Compiled policies and their outcomes, which the module prepares once instead of for each packet."""
 
 import gc
 import json

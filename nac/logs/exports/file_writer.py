@@ -1,4 +1,4 @@
-"""Writes the rows of a period to a file, as a stream. Memory use is constant."""
+"""Writes the rows of a period to a file, row by row, so that memory use is constant."""
 
 import gzip
 import hashlib

@@ -91,9 +91,9 @@ def release_day(
 ) -> DeletionRelease | None:
     """Return the permission to delete a day's exported rows; None if the day has no complete and intact export.
 
-    If rows arrived after the export, or its files are damaged, Admit schedules a new export of all existing rows. If
-    rows arrived after the deletion began, retention first deletes the remaining exported rows. Then a new export
-    contains the late rows.
+    If rows arrived after the export, or the files of the export are damaged, Admit schedules a new export of all
+    existing rows. If rows arrived after the deletion began, retention first deletes the remaining exported rows. Then a
+    new export contains the late rows.
     """
     job = session.scalars(_job_query(tenant_id, log, day).with_for_update()).one_or_none()
     if job is None or job.state != "done":
@@ -124,7 +124,7 @@ def is_release_valid(session: Session, tenant_id: TenantId, log: LogName, day: d
 
 
 def is_day_empty(session: Session, tenant_id: TenantId, log: LogName, day: date) -> bool:
-    """Return whether the day has no rows, neither exported nor late rows."""
+    """Return whether the log has no rows of the day any more, neither exported rows nor rows that arrived later."""
     table, moment = _table_and_moment(log)
     there = exists().where(table.c.tenant_id == tenant_id, moment >= _midnight(day), moment < _midnight(day + _DAY))
     return not session.scalar(select(there))

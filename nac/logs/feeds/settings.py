@@ -1,4 +1,4 @@
-"""Settings of feeds, stored as one document and checked as a whole.
+"""Settings of feeds. Admit checks and stores all settings of a feed as one document.
 
 Admit seals the URL and the headers of a webhook, because they may contain keys. The readable settings have a shortened
 URL, and placeholders for the values of the headers.

@@ -42,7 +42,10 @@ class WebhookSender:
     is_confirmed = True
 
     def __init__(self, settings: WebhookSettings, *, reach: OutboundReach, feed: str, secrets: Sequence[str]) -> None:
-        """Create a sender. `feed` is the feed's id; `secrets` as in `build_signature_headers`."""
+        """Create a sender.
+
+        `feed` is the id of the feed. The sender signs with all of `secrets` (`build_signature_headers`).
+        """
         self.most_events = settings.batch
         self._settings = settings
         self._feed = feed

@@ -1,4 +1,7 @@
-"""Deletes a tenant's rows of days that other tenants still keep: in small batches, with pauses, at quiet hours."""
+"""Deletes a tenant's log rows of days that other tenants still keep.
+
+Deletes small batches, with pauses between the batches, at quiet hours.
+"""
 
 import logging
 import time as clock

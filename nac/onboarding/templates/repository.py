@@ -1,4 +1,4 @@
-"""Database access for templates and roll-outs, and a statistical test of a tenant's share of rejected devices."""
+"""Database access for templates and roll-outs. Statistical test for changes of a tenant's share of rejected devices."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime

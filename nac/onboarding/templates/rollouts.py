@@ -47,11 +47,7 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class RolloutStage:
-    """A stage of a roll-out.
-
-    Admit updates `tenants` (slugs), or tenants until `share` percent of all are updated. Then Admit watches the updated
-    tenants for `minutes`.
-    """
+    """A stage: update `tenants` (slugs), or tenants until `share` percent have the version; then watch for `minutes`."""
 
     minutes: int
     tenants: Sequence[str] | None = None

@@ -37,7 +37,7 @@ ResponseFault = Literal["malformed", "forged", "unsigned", "wrong_code"]
 
 @dataclass(frozen=True, slots=True)
 class SessionIdentifiers:
-    """Attributes by which the NAS identifies the session; "" if unknown."""
+    """Attributes by which the NAS identifies the session. An unknown attribute is ""."""
 
     session_id: str
     # 12 hex digits.

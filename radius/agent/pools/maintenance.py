@@ -343,7 +343,7 @@ class PoolMaintenance:
             self._notified_at |= dict.fromkeys(created, self._clock())
 
     def _settled_until(self, now: int) -> int:
-        """Time up to which the database has all claims."""
+        """Return the time up to which the database has all claims (epoch microseconds)."""
         return min(now, self._shipped_until()) - SETTLE_SECONDS * _SECOND
 
     def _refill(self) -> None:

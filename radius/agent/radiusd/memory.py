@@ -1,4 +1,4 @@
-"""Memory of radiusd: its use, its limit, and the number of unfinished EAP conversations that fit into the limit."""
+"""Memory of radiusd: how much it uses, how much it may use, and how many unfinished EAP conversations fit."""
 
 import ctypes
 import os
@@ -93,7 +93,10 @@ def available_bytes(proc: Path = _PROC, cgroups: Path = _CGROUP_ROOT) -> int:
 
 
 def max_sessions(limit: int, slots: int) -> int:
-    """Maximum of conversations per tenant, so that the conversations of all tenants fit into `limit` bytes."""
+    """Return the maximum number of a tenant's conversations.
+
+    The conversations of all tenants must fit into `limit` bytes.
+    """
     return max(MIN_SESSIONS, min(MAX_SESSIONS, limit // (slots * HALF_OPEN_BYTES)))
 
 
