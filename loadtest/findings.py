@@ -1,4 +1,4 @@
-"""Compares measured values with the performance targets (P1 to P13)."""
+"""Compares measured values with the performance targets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -108,10 +108,7 @@ def insert_sites(session: Session, tenant_id: TenantId, sites: Sequence[MojSite]
 
 
 def fill_replica(installation: Installation, made: ProvisionedTenant, directory: Path) -> tuple[float, int]:
-    """Load the tenant into a new replica as an agent does, which includes a check of every policy.
-
-    Returns the seconds and the number of rows.
-    """
+    """Load the tenant into a new replica as an agent does, with a check of each policy. Returns (seconds, rows)."""
     engine = make_engine(installation.settings.database_cell_url, application_name="admit-bench")
     writer = ReplicaWriter(directory, fresh=True)
     try:

@@ -146,10 +146,7 @@ class TenantRows:
 
     @property
     def shares(self) -> list[float]:
-        """Return the shares of all rows (0 to 1) that the n largest tenants have together, for each n.
-
-        The result does not contain the share of all tenants together, which is 1.
-        """
+        """Return the share of rows (0 to 1) that the n largest tenants have together, for each n except the last."""
         weights = [1 / number**_STEEPNESS for number in range(1, len(self.ids) + 1)]
         return [share / sum(weights) for share in accumulate(weights)][:-1]
 

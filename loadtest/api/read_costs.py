@@ -63,10 +63,7 @@ def measure_read_costs(
     tenants: Sequence[Values],
     wanted: Callable[[ListRequest], bool] = lambda _: True,
 ) -> Iterator[ReadCost]:
-    """Query the lists that `wanted` selects.
-
-    Query lists of the platform and of MSPs once, all other lists for each tenant.
-    """
+    """Query the lists that `wanted` selects: lists of tenants for each tenant, all other lists once."""
     engine: Engine = app.state.engine
     for asking in filter(wanted, iterate_list_requests(app.openapi())):
         for values in tenants if asking.is_tenants else tenants[:1]:

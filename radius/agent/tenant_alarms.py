@@ -136,7 +136,7 @@ def update_exemption_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> 
 # Age of the oldest queued change that raises the alarm. The worker looks every second. A large import or a new rule
 # takes longer, but then the age of the oldest change does not grow.
 ALARM_AFTER_SECONDS = 60.0
-# The agent counts at most this many changes.
+# The agent counts at most this many queued changes.
 MAX_COUNTED = 100_000
 _ALARM = "endpoints-waiting"
 

@@ -135,10 +135,7 @@ EVENT_KINDS = tuple(source.kind for source in EVENT_SOURCES.values())
 
 
 def list_source_names(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the names of the sources whose events can have one of these kinds and outcomes.
-
-    Empty `outcomes` mean all outcomes.
-    """
+    """Return the sources whose events can have one of these kinds and outcomes. No `outcomes` mean all outcomes."""
     return [
         name
         for name, source in EVENT_SOURCES.items()

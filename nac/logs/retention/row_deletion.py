@@ -1,7 +1,4 @@
-"""Deletes a tenant's log rows of days that other tenants still keep.
-
-Deletes small batches, with pauses between the batches, at quiet hours.
-"""
+"""Deletes a tenant's log rows of days that other tenants keep: in small batches, with pauses, at quiet hours."""
 
 import logging
 import time as clock

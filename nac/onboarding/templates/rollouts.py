@@ -47,7 +47,7 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class RolloutStage:
-    """A stage: update `tenants` (slugs), or tenants until `share` percent have the version; then watch for `minutes`."""
+    """A stage updates `tenants` (slugs), or tenants until `share` percent are updated, and watches for `minutes`."""
 
     minutes: int
     tenants: Sequence[str] | None = None

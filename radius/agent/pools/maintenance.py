@@ -154,7 +154,6 @@ _NOTIFY_POOLS = "SELECT tell_pool_changes(%s::uuid[])"
 
 
 def step_pause_seconds(took: float) -> float:
-    """Return the pause in seconds after a step that took `took` seconds."""
     return min(max(STEP_SECONDS, REST_SHARE * took), MAX_REST_SECONDS)
 
 

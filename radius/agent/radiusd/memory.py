@@ -1,4 +1,4 @@
-"""Memory of radiusd: how much it uses, how much it may use, and how many unfinished EAP conversations fit."""
+"""Memory of radiusd: its use, its limit, and how many unfinished EAP conversations fit into the limit."""
 
 import ctypes
 import os
@@ -93,10 +93,7 @@ def available_bytes(proc: Path = _PROC, cgroups: Path = _CGROUP_ROOT) -> int:
 
 
 def max_sessions(limit: int, slots: int) -> int:
-    """Return the maximum number of a tenant's conversations.
-
-    The conversations of all tenants must fit into `limit` bytes.
-    """
+    """Return how many conversations a tenant may have, so that those of all tenants fit into `limit` bytes."""
     return max(MIN_SESSIONS, min(MAX_SESSIONS, limit // (slots * HALF_OPEN_BYTES)))
 
 

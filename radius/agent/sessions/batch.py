@@ -92,10 +92,7 @@ class SessionUpdate:
         return self.progress > progress or (self.progress == progress and self.stopped and not stopped)
 
     def is_of(self, usage: ParsedAccounting, started_at: int, *, known: bool) -> bool:
-        """Whether a record belongs to this session.
-
-        `known` means that the record has a session time, which shows its start.
-        """
+        """Whether a record belongs to this session. `known`: the record shows when its session started."""
         ended_at = max(self.latest.event_at, self.started_at)
         if not known:
             is_near = self.start_unknown or self.started_at <= started_at + _SAME_START
