@@ -63,7 +63,7 @@ class Endpoint(ObservedModel):
     _by_rule: frozenset[str] = PrivateAttr(frozenset())
 
     def ruled(self, groups: frozenset[str]) -> Self:
-        """Store the names of the groups that a rule assigned to the endpoint."""
+        """Record which groups of the endpoint a rule assigned. `observed_fields` returns these groups."""
         self._by_rule = groups
         return self
 

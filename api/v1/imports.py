@@ -47,8 +47,8 @@ class ImportedRow(BaseModel):
     name: str = Field(description="Name of the item in the row.")
     action: RowAction = Field(
         description=(
-            "Action of the import for the row. If `same`, the existing item is as in the file. If `keep`, the "
-            "existing item stays unchanged."
+            "Action of the import for the row. If `same`, the existing item already has the values of the row. If"
+            " `keep`, the existing item stays unchanged."
         )
     )
 
