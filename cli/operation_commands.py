@@ -1,4 +1,4 @@
-"""Renders advice of the domain on the command line, with a command for each API operation that the advice names."""
+"""Converts advice (texts about next steps) for the command line. Each API operation in the advice becomes a command."""
 
 import re
 import shlex

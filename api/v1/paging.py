@@ -102,7 +102,7 @@ class SortedPaging(Paging):
 
 
 class OrderedPaging(SortedPaging):
-    """Page of a list in one of the list's sort orders."""
+    """Page of a list that has several sort orders."""
 
     def __init__(self, limit: int, after: str, order: SortOrder) -> None:
         super().__init__(limit, after, order.name)
@@ -110,7 +110,7 @@ class OrderedPaging(SortedPaging):
 
     @property
     def span(self) -> PageSpan:
-        """Return the rows to read. The span has one row more than the page, to detect whether a next page exists.
+        """Return which rows to read. The span has one row more than the page, to detect whether a next page exists.
 
         Raises InvalidInput.
         """
@@ -126,8 +126,8 @@ class OrderedPaging(SortedPaging):
     ) -> Page[Item]:
         """Return a page of `rows`, which the caller read from `span`.
 
-        `entity` returns the part of a row with the sort columns. `searched` is the key of the last searched row, if the
-        search did not reach the end of the list.
+        `entity` returns the object with the sort columns from a row. `searched` is the key of the last searched row, if
+        the search did not reach the end of the list.
         """
         page_rows = rows[: self.limit]
         key = self._order.row_key(entity(page_rows[-1])) if len(rows) > self.limit else searched

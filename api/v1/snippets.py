@@ -32,7 +32,9 @@ class Snippet(BaseModel):
     kind: SnippetKind = Field(description="Form of the snippet: commands to paste, a file, or manual steps.")
     versions: str = Field(description="Software versions of the NAS that the snippet supports.")
     features: list[Feature] = Field(description="Features that the snippet configures.")
-    message_authenticator: str = Field(description="How the snippet handles Message-Authenticator (RFC 3579 3.2).")
+    message_authenticator: str = Field(
+        description="How the NAS uses Message-Authenticator (RFC 3579 3.2) with the configuration in the snippet."
+    )
 
 
 class SnippetText(Snippet):
