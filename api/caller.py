@@ -77,7 +77,7 @@ class Caller:
     response: Response
     # The person of a sign-in; None for a token.
     signed_in: SignedInPerson | None = None
-    # Whether a rule requires two factors, but the sign-in has one.
+    # Whether a rule requires two factors, but the person signed in with only one factor.
     needs_second_factor: bool = False
 
     @property

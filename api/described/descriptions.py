@@ -1,4 +1,4 @@
-"""Texts of /openapi.json: title, authentication, permissions of operations, and the null and default values of fields."""
+"""Texts of /openapi.json: title, authentication, permissions of operations, and null and defaults of fields."""
 
 import json
 import re

@@ -107,7 +107,7 @@ class EndpointUpdate(Input):
 
 
 class EndpointFilter:
-    """Dependency with the filters of an endpoint list."""
+    """Query parameters that filter a list of endpoints, as a FastAPI dependency."""
 
     def __init__(
         self,

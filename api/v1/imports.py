@@ -34,7 +34,7 @@ ReadsNases = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
 ReadsUsers = Annotated[Access, Depends(ReadsTenant(Permission.USER_READ))]
 _CSV_RESPONSE: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
 _JOB_RESPONSE: dict[int | str, dict[str, Any]] = {
-    202: {"model": Job, "description": "The request is large, so this job runs it."}
+    202: {"model": Job, "description": "The request is large, so Admit runs the request as this job."}
 }
 _CSV_EXAMPLE = "mac,name,groups\n00:00:5e:00:53:01,Printer,printers\n"
 # The body is the file as the other program wrote it.
@@ -81,7 +81,7 @@ class ImportReport(BaseModel):
 
 
 class ImportOptions:
-    """Dependency with the options of an import."""
+    """Query parameters with the options of an import, as a FastAPI dependency."""
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ class Page(BaseModel, Generic[Item]):
 
 
 class Paging:
-    """Dependency with `limit` and `after`."""
+    """Query parameters `limit` and `after`, as a FastAPI dependency."""
 
     def __init__(self, limit: _Limit = 100, after: _After = "") -> None:
         self.limit = limit
@@ -74,7 +74,10 @@ class Paging:
 
 
 class SortedPaging(Paging):
-    """Dependency with `limit`, `after` and `sort`. A cursor is valid only for one sort order."""
+    """Query parameters `limit`, `after` and `sort`, as a FastAPI dependency.
+
+    A cursor is valid only for one sort order.
+    """
 
     def __init__(self, limit: int, after: str, sort: str) -> None:
         super().__init__(limit, after)

@@ -33,7 +33,7 @@ class Snippet(BaseModel):
     versions: str = Field(description="Software versions of the NAS that the snippet supports.")
     features: list[Feature] = Field(description="Features that the snippet configures.")
     message_authenticator: str = Field(
-        description="How the NAS uses Message-Authenticator (RFC 3579 3.2) with the configuration in the snippet."
+        description="Whether the NAS sends Message-Authenticator (RFC 3579 3.2), and what to do if not."
     )
 
 

@@ -34,7 +34,7 @@ _DICTIONARY = Path("/usr/share/freeradius/dictionary")
 slug_option = click.option(
     "--slug", "-s", default="", help="Slug of the policy; optional if the tenant has only one policy."
 )
-site_option = click.option("--site", metavar="SLUG", help="Slug of the site whose time zone and fallback apply.")
+site_option = click.option("--site", metavar="SLUG", help="Slug of the site at which the command evaluates requests.")
 document_argument = click.argument("file", type=click.File("rb"))
 
 

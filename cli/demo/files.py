@@ -1,4 +1,7 @@
-"""Files of the demo, which belong to the user of the command. The demo writes them after the database transaction."""
+"""Files of the demo, which belong to the user of the command.
+
+The demo writes the files after the database transaction.
+"""
 
 import os
 from pathlib import Path
