@@ -38,9 +38,9 @@ _JobId = Annotated[UUID, Path(description="Id of the job.")]
 class Job(ObservedModel):
     id: UUID = Field(description="Id of the job.")
     kind: str = Field(
-        examples=["endpoints.import"],
+        examples=["import.run"],
         description=(
-            "Kind of job, such as imports.run, policies.replay, tenants.export or templates.roll-out. Later "
+            "Kind of job, such as import.run, policies.replay, tenants.export or templates.roll-out. Later "
             "versions of Admit can add kinds."
         ),
     )
