@@ -17,16 +17,14 @@ from api.pages import render_error_page
 from api.response_headers import DeprecationHeaders, RequestIds, ResponseHeaders
 from api.route_index import RouteIndex
 from api.routes import add_routes
-from api.start import factor_routes as factor_pages
-from api.start import sign_in_routes as start_pages
-from api.start import tenant_routes as tenant_pages
+from api.start import factor_pages, sign_in_pages, tenant_pages
 from api.thread_limits import limit_routes
 from api.v1.routers import ROUTES, V1
 from nac.kit.settings import Settings, load_settings
 
 # Tenants differ in size. A generic query plan, or a query plan for another tenant, can scan a whole table.
 _CUSTOM_PLANS = "plan_cache_mode=force_custom_plan"
-_PAGE_MODULES = (sign_up_pages, new_password_pages, start_pages, factor_pages, tenant_pages)
+_PAGE_MODULES = (sign_up_pages, new_password_pages, sign_in_pages, factor_pages, tenant_pages)
 PAGE_ROUTES: Final = tuple(
     limit_routes((route for pages in _PAGE_MODULES for route in pages.router.routes), refused=render_error_page)
 )
@@ -66,7 +64,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(DeprecationHeaders)
     excepted = [taken for router in V1 for taken in list_body_rules(router.routes, prefix="/v1")]
     excepted += list_body_rules(PAGE_ROUTES)
-    on_page = partial(start_pages.render_request_error, trials=settings.trials.offered)
+    on_page = partial(sign_in_pages.render_request_error, trials=settings.trials.offered)
     app.add_middleware(
         JsonInput,
         excepted=excepted,

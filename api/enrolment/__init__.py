@@ -1,1 +1,1 @@
-"""Enrolment over Secure Transport (EST, RFC 7030), which is HTTPS with an optional client certificate."""
+"""Enrolment over HTTPS: EST (RFC 7030) with an optional client certificate, and enrolment links if configured."""

@@ -1,4 +1,4 @@
 """Public application over plain HTTP, without authentication.
 
-The application serves OCSP, CRLs, certificates of authorities, SCEP and enrolment links.
+The application serves OCSP, CRLs, certificates of authorities and SCEP, and enrolment links if configured.
 """

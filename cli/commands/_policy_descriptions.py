@@ -1,12 +1,10 @@
-"""Texts for results of policy tests, replays and simulations, and functions that read policy and request files."""
+"""Texts for results of policy tests, replays and simulations."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, BinaryIO
+from typing import Any
 
 from cli.output import Row
-from nac.kit.errors import InvalidInput, SeveralMistakes
 from nac.kit.mac import normalise_mac
 
 
@@ -98,42 +96,3 @@ def _describe_policy(simulation: dict[str, Any]) -> str:
         return "a check before the policy"
     slug, version = simulation["policy"], simulation["version"]
     return f"{slug} version {version}" if version else slug or "the draft"
-
-
-@contextmanager
-def report_mistakes(document: str = "") -> Iterator[None]:
-    """Report mistakes in a local file in the same form as the API. Paths of fields begin with the name of the file."""
-    from nac.engine import DocumentErrors
-
-    try:
-        yield
-    except DocumentErrors as exc:
-        places = [".".join(filter(None, (document, each.place))) for each in exc.mistakes]
-        mistakes = [InvalidInput(each.message, place=at) for each, at in zip(exc.mistakes, places, strict=True)]
-        raise (SeveralMistakes(mistakes) if len(mistakes) > 1 else mistakes[0]) from exc
-
-
-def read_text(file: BinaryIO) -> bytes:
-    """Return the content of a file within the size limit of policies. Raises PolicyErrors."""
-    from nac.engine import DocumentMistake, PolicyErrors
-    from nac.engine.document import MAX_DOCUMENT_BYTES
-
-    text = file.read(MAX_DOCUMENT_BYTES + 1)
-    if len(text) > MAX_DOCUMENT_BYTES:
-        limit = MAX_DOCUMENT_BYTES // 1024
-        raise PolicyErrors([DocumentMistake("", f"larger than the limit of {limit} kB; use groups instead of lists")])
-    return text
-
-
-def read_document(file: BinaryIO | None) -> Any:  # noqa: ANN401 -- any JSON
-    """Return the JSON object of a file; None without a file. Raises PolicyErrors."""
-    return None if file is None else parse_text(read_text(file))
-
-
-def parse_text(text: bytes) -> object:
-    from nac.engine import DocumentMistake, PolicyErrors, parse_policy_text
-
-    document = parse_policy_text(text)
-    if not isinstance(document, dict):
-        raise PolicyErrors([DocumentMistake("", "The document must be an object.")])
-    return document

@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from cli.commands._policy_descriptions import (
-    describe_replay,
-    describe_simulation,
-    describe_test,
-    parse_text,
-    read_document,
-    read_text,
-    report_mistakes,
-)
+from cli.commands._policy_descriptions import describe_replay, describe_simulation, describe_test
+from cli.commands._policy_files import parse_text, read_document, read_text, report_mistakes
 from cli.errors import describe_error
 from cli.output import Row, escape_unprintable, json_option, show_json, show_list, show_one, tenant_option
 from cli.remote.aliases import Lookup

@@ -21,7 +21,7 @@ from loadtest.micro.journal_records import RECORDS_PER_SESSION, accounting_recor
 from loadtest.micro.journal_shipping import TENANTS, make_cell
 from loadtest.processes import BenchError
 from nac.cellformat.journal.records import AccountingRecord
-from nac.cellformat.journal.segment import JournalWriter
+from nac.cellformat.journal.writer import JournalWriter
 from nac.kit.clock import epoch_microseconds
 from nac.kit.db.server_settings import compute_server_settings
 from radius.agent.alarms import Alarms

@@ -21,7 +21,7 @@ import psycopg
 
 from loadtest.micro.journal_records import accounting_record, auth_record
 from nac.cellformat.journal.records import JournalRecord
-from nac.cellformat.journal.segment import JournalWriter
+from nac.cellformat.journal.writer import JournalWriter
 from nac.kit.ids import CellId
 from nac.logs.events.live_stream import connect_redis, interest_key
 from radius.agent.alarms import Alarms

@@ -8,9 +8,10 @@ from nac.engine.document import find_unstorable, parse_policy_text
 from nac.engine.mistakes import DocumentErrors, DocumentMistake, PolicyErrors, RequestErrors
 from nac.engine.outcome import Outcome
 from nac.engine.policy import Policy, Rule, compile_outcome, compile_policy, decide
-from nac.engine.policy_tests import Expectation, PolicyTest, parse_moment, parse_request
+from nac.engine.policy_tests import Expectation, PolicyTest, parse_moment
 from nac.engine.references import PolicyReference, references
 from nac.engine.reply_check import ReplyDictionary
+from nac.engine.requests import parse_request
 
 __all__ = [
     "ComparisonTrace",

@@ -1,4 +1,4 @@
-"""Input and output of a decision."""
+"""Types of the request and the decision of a policy. `nac.engine.policy.decide` makes the decision."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple

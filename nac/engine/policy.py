@@ -1,4 +1,6 @@
-"""Compiles policies from JSON documents, and reports every mistake with its path in the document.
+"""Compiles policies from JSON documents, and decides requests with a compiled policy (`decide`).
+
+A mistake in a document is reported with its path.
 
 A policy applies pinned denies, then rules (the first match wins), then its fallback or the site's own fallback.
 Without a fallback, the policy denies the request.

@@ -1,1 +1,4 @@
-"""Creation and deletion of tenants: trials, self-tests, snippets, templates, tenant files, imports, purges."""
+"""Provisioning and deletion of tenants and MSPs.
+
+The package also has trials, self-tests, snippets, templates, tenant files and imports.
+"""

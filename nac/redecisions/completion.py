@@ -14,8 +14,8 @@ from nac.kit.clock import utc_now
 from nac.kit.ids import TenantId
 from nac.models import Redecision, Tenant
 from nac.redecisions import live_sessions, repository
-from nac.redecisions.dispatch import CHANGED_MEANWHILE, add_pending_changes
 from nac.redecisions.judgement import Judgement
+from nac.redecisions.pending_changes import CHANGED_MEANWHILE, add_pending_changes
 from nac.redecisions.settings import MIN_CEILING, TenantRedecisionSettings
 from nac.sessions.coa_requests.request_queue import withdraw_redecision
 

@@ -14,8 +14,9 @@ from sqlalchemy import select
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.orm import Session
 
+from nac.cellformat.class_attribute import parse_decided_at
 from nac.cellformat.endpoint_facts import build_device_facts
-from nac.cellformat.packet_values import Values, parse_decided_at
+from nac.cellformat.packet_values import Values
 from nac.engine import Decision, Policy, PolicyRequest, decide
 from nac.engine.admission import (
     POLICY_MISSING,

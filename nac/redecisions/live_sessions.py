@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 from sqlalchemy.types import BigInteger, Text
 
-from nac.cellformat.packet_values import parse_decided_at
+from nac.cellformat.class_attribute import parse_decided_at
 from nac.kit.ids import TenantId
 from nac.sessions.decisions.recorded_requests import from_microseconds
 

@@ -16,7 +16,9 @@ from nac.kit.clock import epoch_seconds, utc_now
 from nac.kit.ids import TenantId
 from nac.models import Redecision, RedecisionFailure
 from nac.redecisions import completion, dispatch, live_sessions, repository
-from nac.redecisions.dispatch import (
+from nac.redecisions.judgement import Judge, Judgement
+from nac.redecisions.live_sessions import PAGE_ROWS
+from nac.redecisions.pending_changes import (
     BUSY_SESSION,
     CHANGED_MEANWHILE,
     CONCERNING_NOUNS,
@@ -27,8 +29,6 @@ from nac.redecisions.dispatch import (
     schedule_second_look,
     take_pending_changes,
 )
-from nac.redecisions.judgement import Judge, Judgement
-from nac.redecisions.live_sessions import PAGE_ROWS
 from nac.redecisions.settings import TenantRedecisionSettings, get_settings
 from nac.redecisions.tallies import RedecisionTallies
 from nac.sessions.coa_requests.request_queue import withdraw_outdated

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.cellformat.packet_values import parse_decided_at
+from nac.cellformat.class_attribute import parse_decided_at
 from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
 from nac.kit.errors import InvalidInput, NotFound

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Network
 
+from nac.cellformat.class_attribute import parse_decided_at
 from nac.cellformat.journal.records import AccountingRecord
-from nac.cellformat.packet_values import parse_decided_at
 from nac.kit.mac import station_mac
 from nac.logs.events.accounting import AccountingRequest
 from radius.agent.copy_format import copy_line, encode_json, host_address

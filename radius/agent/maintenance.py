@@ -13,7 +13,7 @@ from functools import partial
 
 from sqlalchemy import Engine
 
-from nac.cellformat.journal.segment import journal_bytes, sync_segments
+from nac.cellformat.journal.writer import journal_bytes, sync_segments
 from nac.cellformat.replica.check import check_replica
 from nac.cellformat.replica.files import ReplicaDamaged
 from nac.kit.errors import AdmitError, CellTaken

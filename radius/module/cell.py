@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from nac.cellformat.journal.records import JournalRecord
-from nac.cellformat.journal.segment import JournalError, JournalWriter
+from nac.cellformat.journal.writer import JournalError, JournalWriter
 from nac.cellformat.replica.store import ReplicaReader
 from nac.engine.vendors import all_vendors
 from nac.kit import clock

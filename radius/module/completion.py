@@ -9,8 +9,9 @@ import hmac
 import secrets
 import time
 
+from nac.cellformat.class_attribute import encode_class
 from nac.cellformat.journal.records import AuthRecord
-from nac.cellformat.packet_values import encode_class, visible_pairs
+from nac.cellformat.packet_values import visible_pairs
 from nac.cellformat.replica.records import NasRecord, SlotRecord
 from nac.engine.admission import ACTIVE, TENANT_SUSPENDED, USER_METHODS
 from nac.engine.vendors import ReplyPair

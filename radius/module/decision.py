@@ -1,4 +1,7 @@
-"""Decides whether to admit a device whose credentials were verified (post-auth), and with which results."""
+"""Decides whether to admit a device whose credentials were verified, and with which results.
+
+The checks are in `nac.engine.admission`. For MAB by PAP, the decision is made in `authorize`, otherwise in post-auth.
+"""
 
 from typing import NamedTuple
 

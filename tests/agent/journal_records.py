@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from nac.cellformat.journal.records import AccountingRecord, AuthRecord, CertificateSentRecord
-from nac.cellformat.journal.segment import JournalWriter
+from nac.cellformat.journal.writer import JournalWriter
 from radius.agent.alarms import Alarms
 from radius.agent.shipping.shipper import Shipper, shipping_engine
 from radius.agent.shipping.streams import AccountingStream, AuthStream

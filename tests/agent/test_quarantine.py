@@ -6,7 +6,7 @@ from zlib import crc32
 import psycopg
 import pytest
 
-from nac.cellformat.journal.segment import FRAME, list_segments, segment_path
+from nac.cellformat.journal.writer import FRAME, list_segments, segment_path
 from nac.kit.db import CellScope, TenantScope, driver_connection, session_scope
 from nac.kit.errors import AdmitError
 from nac.kit.settings import load_settings

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nac.cellformat.packet_values import encode_class
+from nac.cellformat.class_attribute import encode_class
 from nac.kit.clock import epoch_microseconds
 from tests.agent.journal_records import AT, SECOND, accounting, auth, later
 from tests.agent.mirrored_rows import add_authority, add_certificate, add_endpoint

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from nac.cellformat.journal.reader import JournalReader, SegmentPosition
-from nac.cellformat.journal.segment import JournalWriter, list_segments, segment_path
+from nac.cellformat.journal.writer import JournalWriter, list_segments, segment_path
 from nac.kit.clock import utc_now
 from nac.kit.errors import CellTaken, Unavailable
 from radius.agent.shipping.streams import AccountingStream, AuthStream

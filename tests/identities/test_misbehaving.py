@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nac.cellformat.identity_names import UserName
-from nac.inventory.identity_sources.directory import first_rdn_value
 from nac.inventory.identity_sources.faults import DirectoryRefused
 from nac.inventory.identity_sources.ldap import ber, messages
 from nac.inventory.identity_sources.ldap.messages import (
@@ -19,6 +18,7 @@ from nac.inventory.identity_sources.ldap.messages import (
     parse_message,
     parse_result,
 )
+from nac.inventory.identity_sources.ldap_directory import first_rdn_value
 from nac.inventory.identity_sources.settings import OidcSettings
 from nac.inventory.identity_sources.verification import verify_password
 from nac.inventory.identity_sources.verifier_messages import VerificationResult

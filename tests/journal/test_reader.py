@@ -3,7 +3,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nac.cellformat.journal.reader import JournalReader, SegmentPosition
-from nac.cellformat.journal.segment import HEADER, JournalWriter, list_segments, segment_path
+from nac.cellformat.journal.writer import HEADER, JournalWriter, list_segments, segment_path
 from tests.journal.journal_contents import append, read_all, read_numbers
 from tests.run_depth import examples
 

@@ -9,7 +9,7 @@ import pytest
 
 from nac.cellformat.journal.reader import JournalReader, SegmentPosition
 from nac.cellformat.journal.records import AccountingRecord
-from nac.cellformat.journal.segment import (
+from nac.cellformat.journal.writer import (
     HEADER,
     JournalError,
     JournalFull,
@@ -77,7 +77,7 @@ def test_full_segment_is_followed_by_the_next(directory, start):
 
 def test_backward_clock_still_names_segments_in_order(directory, start, monkeypatch):
     start().close()
-    monkeypatch.setattr("nac.cellformat.journal.segment.epoch_microseconds", lambda: 1_000)
+    monkeypatch.setattr("nac.cellformat.journal.writer.epoch_microseconds", lambda: 1_000)
     append(start(), 7)
     assert read_numbers(directory) == [7]
 
@@ -145,7 +145,7 @@ def run_python(script, directory, **options):
 
 _APPENDS_UNTIL_KILLED = """
 import itertools, sys
-from nac.cellformat.journal.segment import JournalWriter
+from nac.cellformat.journal.writer import JournalWriter
 from tests.journal.journal_contents import append
 writer = JournalWriter(sys.argv[1], max_bytes=1 << 30)
 for number in itertools.count():
@@ -167,7 +167,7 @@ def test_killed_writer_leaves_every_acknowledged_record(directory):
 
 _STARTS_WRITERS = """
 import sys
-from nac.cellformat.journal.segment import JournalWriter
+from nac.cellformat.journal.writer import JournalWriter
 for _ in range(100):
     JournalWriter(sys.argv[1], max_bytes=1 << 30).close()
 """

@@ -6,7 +6,7 @@ import pytest
 
 from nac.cellformat.journal.reader import read_tail
 from nac.cellformat.journal.records import AccountingRecord
-from nac.cellformat.journal.segment import FRAME, HEADER, JournalWriter, list_segments, segment_path
+from nac.cellformat.journal.writer import FRAME, HEADER, JournalWriter, list_segments, segment_path
 from radius.module.acct import WINDOW_MICROSECONDS, RecentRecords, read_predecessor_records, repeat_keys
 
 AT = 1_900_000_000_000_000

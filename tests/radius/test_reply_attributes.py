@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from nac.cellformat.packet_values import MAX_MICROSECONDS, encode_class, parse_decided_at
+from nac.cellformat.class_attribute import MAX_MICROSECONDS, encode_class, parse_decided_at
 from tests.engine.builders import compare, policy_of, rule
 from tests.radius.nas import plain_login
 from tests.radius.supplicant import eap_tls

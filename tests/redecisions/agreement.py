@@ -3,7 +3,8 @@
 import json
 from typing import NamedTuple
 
-from nac.cellformat.packet_values import encode_class, visible_pairs
+from nac.cellformat.class_attribute import encode_class
+from nac.cellformat.packet_values import visible_pairs
 from nac.cellformat.self_test_ticket import LIFETIME_SECONDS, MAC_PREFIX, NAS_IDENTIFIER, Ticket, encode_ticket
 from nac.kit.clock import epoch_seconds
 from nac.models import Tenant

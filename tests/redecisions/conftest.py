@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from nac.cellformat.packet_values import encode_class, packet_values
+from nac.cellformat.class_attribute import encode_class
+from nac.cellformat.packet_values import packet_values
 from nac.kit.clock import utc_now
 from nac.kit.db import CellScope, PlatformScope, TenantScope, session_scope
 from nac.models import AuthLog, CoaRequest, Redecision, RedecisionItem

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import text
 
-from nac.cellformat.packet_values import encode_class
+from nac.cellformat.class_attribute import encode_class
 from nac.kit.clock import utc_now
 from nac.redecisions import completion, live_sessions, repository, settings
 

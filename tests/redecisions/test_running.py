@@ -2,7 +2,7 @@
 
 import pytest
 
-from nac.cellformat.packet_values import encode_class
+from nac.cellformat.class_attribute import encode_class
 from nac.inventory.endpoints import service as endpoints
 from nac.inventory.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.kit.errors import Conflict

@@ -8,11 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from nac.cellformat.packet_values import encode_class
+from nac.cellformat.class_attribute import encode_class
 from nac.inventory.endpoints import service as endpoints
 from nac.kit.clock import utc_now
 from nac.kit.errors import Conflict
-from nac.redecisions import completion, dispatch, live_sessions, repository, runner, service
+from nac.redecisions import completion, dispatch, live_sessions, pending_changes, repository, runner, service
 from nac.redecisions.settings import MIN_CEILING
 from nac.sessions.coa_requests import service as coa
 from nac.sessions.coa_requests.request_queue import withdraw_outdated
@@ -259,13 +259,13 @@ def test_many_changes_are_processed_in_time_order(net, office):
     )
     net.follow()
     with net.scope("worker") as session:
-        assert {key for _, key in dispatch.take_pending_changes(session, net.id, 2)} == {
+        assert {key for _, key in pending_changes.take_pending_changes(session, net.id, 2)} == {
             "000000000001",
             "000000000002",
         }
         net.owner.execute("UPDATE cells SET replica_position = '1:1:'")
     with net.scope("worker") as session:
-        assert dispatch.take_pending_changes(session, net.id, 2) == []
+        assert pending_changes.take_pending_changes(session, net.id, 2) == []
 
 
 def test_restored_database_ignores_old_transaction_ids(net, office):

@@ -5,7 +5,7 @@ import json
 import pytest
 from sqlalchemy.orm import Session
 
-from nac.cellformat.packet_values import encode_class
+from nac.cellformat.class_attribute import encode_class
 from nac.certificates.external_authorities import import_authorities
 from nac.kit.clock import epoch_microseconds, utc_now
 from nac.kit.db import TenantScope, session_scope

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from nac.cellformat.packet_values import encode_class
+from nac.cellformat.class_attribute import encode_class
 from nac.kit.db import TenantScope, session_scope
 from nac.models import USAGE_HOURS, AuthLog, EndedSession, RadiusSession
 from nac.sessions import service as sessions

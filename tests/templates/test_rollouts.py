@@ -16,7 +16,7 @@ from nac.kit.db import MspScope, PlatformScope, TenantScope, session_scope
 from nac.kit.errors import Conflict, InUse, InvalidInput, ScopeViolation
 from nac.models import Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion
 from nac.onboarding.templates import rollouts, service
-from nac.onboarding.templates.repository import DeviceCounts, compute_p_value, has_share_moved
+from nac.onboarding.templates.reject_rates import DeviceCounts, compute_p_value, has_share_moved
 from nac.onboarding.templates.rollouts import RolloutStage
 from nac.policies import service as policies
 from nac.policies import site_settings

@@ -6,7 +6,7 @@ from urllib.parse import urljoin
 import httpx
 
 from api.main import create_app
-from api.start import sign_in_routes as start_routes
+from api.start import sign_in_pages
 from nac.accounts.sign_in.secret_texts import LinkText
 from tests.api.app_server import serve_app, settings_of_public
 from tests.trials.conftest import ANN, PASSWORD
@@ -129,7 +129,7 @@ def _wrong(*args: object, **kwargs: object) -> object:
 
 
 def test_internal_error_page_reveals_nothing(database, tmp_path, monkeypatch):
-    monkeypatch.setattr(start_routes, "find_company_sign_on", _wrong)
+    monkeypatch.setattr(sign_in_pages, "find_company_sign_on", _wrong)
     with serve_app(create_app(settings_of_public(database, tmp_path))) as client:
         answer = client.get("/sign-in/company?name=a")
     status, _, ways = page_parts(answer)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from sqlalchemy import select, update
 
 from api.main import create_app
-from api.start import sign_in_routes, tenant_routes
+from api.start import sign_in_pages, tenant_pages
 from api.v1.radius_secret import RadiusServer
 from nac.accounts.members import service as members
 from nac.accounts.sign_in import rules
@@ -120,7 +120,7 @@ def test_places_have_pages(start, monkeypatch, app_engine, platform_session):
         members.create_member(
             session, actor=ACTOR, held=held, owner=owner, email=ANN["email"], role="auditor", has_come=True
         )
-    monkeypatch.setattr(sign_in_routes, "_MAX_PLACES", 1)
+    monkeypatch.setattr(sign_in_pages, "_MAX_PLACES", 1)
     path, found = "/", []
     while path:
         shown = start.api.get(path).text
@@ -136,8 +136,8 @@ def test_decisions_have_advice():
     admitted = AuthLog(**common, identity="", permitted=True, reason="rule-permitted")
     rows = (rejected, blocked, admitted)
     found = [LoggedDecision(row, nas="sw<1>", site="", certificate="", outer_user="") for row in rows]
-    shown = tenant_routes.render_tenant(
-        tenant_routes.TenantPageInput(
+    shown = tenant_pages.render_tenant(
+        tenant_pages.TenantPageInput(
             server=RadiusServer(address="192.0.2.1", auth_port=1, acct_port=2, secret="", text="")
         ),
         slug="acme",

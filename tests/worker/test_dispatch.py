@@ -22,6 +22,7 @@ from worker.jobs import (
     feeds,
     mail,
     redecisions,
+    sign_in,
     tenants,
 )
 
@@ -40,12 +41,12 @@ CASES: dict[str, tuple[Task, LiteralString, LiteralString]] = {
     ),
     "no key to sign chains with": (audit.seal, "DELETE FROM audit_keys", "SELECT"),
     "a mail about an account": (
-        audit.write_mails,
+        sign_in.write_mails,
         "INSERT INTO account_mails (kind, email, actor) VALUES ('forgotten', 'x@y', 'x')",
         "SELECT",
     ),
     "attempts to sign in": (
-        audit.audit_failures,
+        sign_in.audit_failures,
         "INSERT INTO sign_in_failures (subject_id, hour, reason, first_at, last_at, tell_at)"
         " VALUES (gen_random_uuid(), now(), 'x', now(), now(), now())",
         "INSERT INTO sign_in_failures (subject_id, hour, reason, first_at, last_at, tell_at)"
@@ -108,7 +109,7 @@ CASES: dict[str, tuple[Task, LiteralString, LiteralString]] = {
         "INSERT INTO endpoint_work (tenant_id, mac) VALUES (gen_random_uuid(), '02:00:00:00:00:01')",
     ),
     "a self-test": (
-        tenants.run,
+        tenants.run_self_tests,
         f"INSERT INTO self_tests (tenant_id, asked_by) VALUES ({_TENANT}, 'x')",
         f"INSERT INTO self_tests (tenant_id, asked_by, state) VALUES ({_TENANT}, 'x', 'done')",
     ),
@@ -182,13 +183,13 @@ def test_locked_or_broken_table_delays_no_other_queue(quiet: Database) -> None:
     execute(quiet, "INSERT INTO account_mails (kind, email, actor) VALUES ('forgotten', 'x@y', 'x')")
     with psycopg.connect(quiet.superuser_url) as other:
         other.execute("LOCK TABLE mails IN ACCESS EXCLUSIVE MODE")
-        assert waiting() == [audit.write_mails.name]
+        assert waiting() == [sign_in.write_mails.name]
         other.rollback()
     broken = "ALTER TABLE mails RENAME COLUMN {} TO {}"
     with psycopg.connect(quiet.superuser_url, autocommit=True) as owner:
         owner.execute(broken.format("due_at", "due_at_x"))
         try:
             # The job is listed and reports the error itself.
-            assert waiting() == sorted([audit.write_mails.name, mail.send.name])
+            assert waiting() == sorted([sign_in.write_mails.name, mail.send.name])
         finally:
             owner.execute(broken.format("due_at_x", "due_at"))

@@ -31,7 +31,7 @@ from worker.constants import HEARTBEAT_KEY
 from worker.jobs.alarms import publish
 from worker.jobs.certificates import renew, warn
 from worker.jobs.exports import prune
-from worker.jobs.logs import enforce
+from worker.jobs.retention import enforce
 from worker.priority import NICENESS
 
 pytestmark = pytest.mark.early

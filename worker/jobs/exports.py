@@ -1,4 +1,7 @@
-"""Writes exports of logs. Exports wait in the database, so a broker failure loses no export."""
+"""Writes exports of logs, and deletes expired exports.
+
+Exports wait in the database, so a broker failure loses no export.
+"""
 
 from datetime import timedelta
 

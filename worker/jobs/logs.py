@@ -1,4 +1,4 @@
-"""Creates partitions of the log tables, and enforces the retention of logs."""
+"""Creates partitions of the log tables."""
 
 from datetime import timedelta
 
@@ -8,12 +8,7 @@ from sqlalchemy import Engine, func, select
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.errors import Unavailable
-from nac.kit.settings import load_settings
-from nac.logs.exports.export_folder import ExportFolder
 from nac.logs.log_tables import PARTITIONED_LOGS
-from nac.logs.retention import clock
-from nac.logs.retention.enforcement import enforce_retention
-from nac.logs.retention.row_deletion import DeletionWindow
 from worker.task_classes import UpkeepTask
 
 _DAYS_AHEAD = 7
@@ -40,20 +35,3 @@ def create_partitions(*, engine: Engine | None = None) -> None:
                     busy.append(f"{log} {day}")
     if busy:
         raise Unavailable(f"Partitions cannot be created during long writes: {', '.join(busy)}.")
-
-
-# Time limit of a run, so that no job occupies a worker process for long. The next run continues.
-_TIME_BUDGET_SECONDS = 120
-
-
-@shared_task(name="retention.enforce", base=UpkeepTask)
-def enforce() -> None:
-    """Measure the logs, send warnings, create required exports, and delete the rows of expired days."""
-    settings = load_settings()
-    enforce_retention(
-        at=clock.read_clock(),
-        window=DeletionWindow(*settings.retention_window),
-        seconds=_TIME_BUDGET_SECONDS,
-        folder=ExportFolder(settings.export_dir),
-        database_max_bytes=settings.database_max_bytes,
-    )

@@ -1,4 +1,7 @@
-"""Deletes old rows. Each table has a separate task, so that a failure of one task does not stop the others."""
+"""Deletes old rows of most tables.
+
+Each table has a separate task, so that a failure of one task does not stop the others.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Final

@@ -52,7 +52,7 @@ def purge() -> None:
 
 
 @shared_task(name="self_tests.run")
-def run() -> None:
+def run_self_tests() -> None:
     settings = load_settings()
     platform = runner.SelfTestPlatform(
         SigningContext.from_settings(settings), settings.radius_host, settings.reject_delay_seconds
@@ -61,16 +61,16 @@ def run() -> None:
 
 
 @shared_task(name="trials.keep")
-def keep() -> None:
+def maintain_trials() -> None:
     """Create missing tenants of confirmed sign-ups, send reminders, enforce limits, and end expired trials."""
     settings = load_settings()
     signing = SigningContext.from_settings(settings)
-    desk = SignUpContext(settings.trials, settings.portal_url, signing.sealer.seal)
-    process_trials(TrialEnvironment(desk, signing, settings.radius_host))
+    context = SignUpContext(settings.trials, settings.portal_url, signing.sealer.seal)
+    process_trials(TrialEnvironment(context, signing, settings.radius_host))
 
 
 @shared_task(name="secret_rotations.finish")
-def finish() -> None:
+def finish_rotations() -> None:
     """Finish the secret rotations whose time has ended, if they end automatically."""
     settings = load_settings(required=("DATABASE_WORKER_URL", "MASTER_KEY_FILE"))
     finish_expired(Sealer(MasterKeyFile(settings.master_key_file)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from zlib import crc32
 
-from nac.cellformat.journal.segment import FRAME, HEADER, MAX_RECORD_BYTES, list_segments, segment_path
+from nac.cellformat.journal.writer import FRAME, HEADER, MAX_RECORD_BYTES, list_segments, segment_path
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import msgspec
 
 from nac.cellformat.identity_names import UserName
-from nac.inventory.identity_sources.directory import LdapDirectory
 from nac.inventory.identity_sources.faults import SourceFault
+from nac.inventory.identity_sources.ldap_directory import LdapDirectory
 from nac.inventory.identity_sources.provider import OidcProvider
 from nac.inventory.identity_sources.settings import LdapSettings, read_settings
 from nac.inventory.identity_sources.source_client import SourceClient, StepLog, discard_step

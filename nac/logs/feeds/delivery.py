@@ -36,7 +36,8 @@ from nac.logs.events.event_values import EventTenant
 from nac.logs.feeds import batch_reader, progress
 from nac.logs.feeds.batch_reader import FeedBatch, FeedPosition
 from nac.logs.feeds.event_sources import EVENT_SOURCES
-from nac.logs.feeds.progress import DeliveryStep, FeedSender, SendFailed
+from nac.logs.feeds.progress import DeliveryStep
+from nac.logs.feeds.sender import FeedSender, SendFailed
 from nac.logs.feeds.settings import AnyFeedSettings, SyslogSettings, open_settings, parse_settings, seal_context
 from nac.logs.feeds.syslog_sender import SyslogSender
 from nac.logs.feeds.webhook_sender import WebhookSender

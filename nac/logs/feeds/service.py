@@ -24,8 +24,8 @@ from nac.logs.events.feed import build_feed_tested
 from nac.logs.feeds import repository
 from nac.logs.feeds.delivery import build_reach, build_sender
 from nac.logs.feeds.event_sources import list_source_names
-from nac.logs.feeds.progress import SendFailed
 from nac.logs.feeds.repository import FeedBacklog
+from nac.logs.feeds.sender import SendFailed
 from nac.logs.feeds.settings import (
     AnyFeedSettings,
     SyslogSettings,

@@ -18,7 +18,7 @@ from functools import lru_cache
 from nac.kit.outbound.reach import AddressRefused, OutboundReach
 from nac.kit.outbound.tls import describe_tls_error, tls_context
 from nac.logs.events.document import Event
-from nac.logs.feeds.progress import SendFailed
+from nac.logs.feeds.sender import SendFailed
 from nac.logs.feeds.settings import SyslogSettings
 from nac.logs.feeds.syslog_message import SyslogFormatter
 

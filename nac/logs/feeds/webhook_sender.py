@@ -18,7 +18,7 @@ from nac.kit.outbound.http_client import FetchFailed, HttpClient, HttpResponse, 
 from nac.kit.outbound.reach import OutboundReach
 from nac.kit.outbound.tls import tls_context
 from nac.logs.events.document import Event
-from nac.logs.feeds.progress import SendFailed
+from nac.logs.feeds.sender import SendFailed
 from nac.logs.feeds.settings import WebhookSettings
 from nac.logs.feeds.shortened_events import shorten_event
 

@@ -32,6 +32,7 @@ from nac.onboarding.templates.parts import (
     read_parts,
     require_permissions_at,
 )
+from nac.onboarding.templates.reject_rates import DeviceCounts, has_share_moved, is_conclusive
 from nac.onboarding.templates.service import exclude_overrides, require_template, require_version
 from nac.tenancy.tenants import service as tenants
 
@@ -449,9 +450,9 @@ def _describe_inconclusive_tenants(rollout: Rollout, rows: Sequence[Any]) -> str
         tenant.slug
         for row, tenant in rows
         if row.state == "applied"
-        and not repository.is_conclusive(
-            repository.DeviceCounts(row.rejected_before or 0, row.devices_before or 0),
-            repository.DeviceCounts(row.rejected_since or 0, row.devices_since or 0),
+        and not is_conclusive(
+            DeviceCounts(row.rejected_before or 0, row.devices_before or 0),
+            DeviceCounts(row.rejected_since or 0, row.devices_since or 0),
             most=rollout.most_moved,
         )
     ]
@@ -487,8 +488,8 @@ def _has_tenant_moved(session: Session, rollout: Rollout, row: RolloutTenant) ->
     enter_tenant(session, row.tenant_id)
     since = repository.count_devices(session, row.tenant_id, row.applied_at, end)
     row.rejected_since, row.devices_since = since
-    before = repository.DeviceCounts(row.rejected_before or 0, row.devices_before or 0)
-    return repository.has_share_moved(before, since, most=rollout.most_moved)
+    before = DeviceCounts(row.rejected_before or 0, row.devices_before or 0)
+    return has_share_moved(before, since, most=rollout.most_moved)
 
 
 def _build_result(rollout: Rollout, rows: Sequence[Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from nac.cellformat.packet_values import encode_class
+from nac.cellformat.class_attribute import encode_class
 from nac.kit.db import get_process_engine
 from nac.kit.ids import TenantId
 from nac.models import AuthLog, EndedSession, RadiusSession

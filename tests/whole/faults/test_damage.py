@@ -13,7 +13,7 @@ import lmdb
 import pytest
 
 from nac.cellformat.journal.reader import read_tail
-from nac.cellformat.journal.segment import FRAME, list_segments, segment_path
+from nac.cellformat.journal.writer import FRAME, list_segments, segment_path
 from nac.cellformat.replica import files, keys
 from nac.cellformat.replica.records import DATABASES
 from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT

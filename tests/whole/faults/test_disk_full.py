@@ -9,7 +9,7 @@ import pytest
 from loadtest.radius_client import RadiusClient
 from loadtest.workloads import BENCH_NAS, START, AccountingRequest
 from nac.cellformat.journal.reader import JournalReader, SegmentPosition
-from nac.cellformat.journal.segment import JournalFull, JournalWriter, segment_path
+from nac.cellformat.journal.writer import JournalFull, JournalWriter, segment_path
 from nac.kit.radius_packet import ACCESS_ACCEPT
 from tests.journal.journal_contents import numbered
 from tests.polling import seconds_until, until

@@ -1,4 +1,4 @@
-"""Routes of `/start/<tenant>`, a page with the first steps of a new tenant. The page needs no scripts."""
+"""Page `/start/<tenant>` with the first steps of a new tenant. The page needs no scripts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Routes of `/` and `/sign-in`."""
+"""Pages of `/` and `/sign-in`."""
 
 from collections.abc import Collection, Mapping
 from http import HTTPStatus

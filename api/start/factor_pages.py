@@ -1,4 +1,4 @@
-"""Routes of `/second-factor`, which add an authenticator app. The pages need no scripts."""
+"""Pages of `/second-factor`, which add an authenticator app. The pages need no scripts."""
 
 from http import HTTPStatus
 
