@@ -134,7 +134,7 @@ class Access:
 
     @contextmanager
     def noted(self) -> Iterator[Session]:
-        """Open a transaction like `read`, for operations that write audit entries with the origin of the request."""
+        """Open a transaction like `read`. Audit entries in this transaction contain the origin of the request."""
         with self.read() as session:
             audit.set_origin(session, self.asked.origin)
             yield session
@@ -304,9 +304,9 @@ class UnresolvedMspAccess:
         return replace(self.requires.on_msp(asked), digest=self.digest, wait=self.wait)
 
     def _needs_second_factor(self, session: Session, msp: MspRef | None) -> bool:
-        """Whether this MSP requires a second factor.
+        """Whether the MSP in the body requires a second factor that the caller has not used.
 
-        The check of the path does not cover this MSP, because only the body contains the MSP.
+        The earlier check covers only the tenant or MSP in the path.
         """
         signed_in = self.asked.signed_in
         if signed_in is None or signed_in.has_two_factors:

@@ -29,7 +29,7 @@ def create_application(
     for_strangers: bool = False,
     database_settings: Sequence[str] = (),
 ) -> FastAPI:
-    """Create an application. `name` is its application_name in PostgreSQL.
+    """Create an application. `name` is the application_name of its connections to PostgreSQL.
 
     With `for_strangers`, responses do not contain details of internal errors.
     """
@@ -73,7 +73,7 @@ def create_application(
     app.state.engine = engine
     app.state.wait_seconds = statement_seconds + 1
     app.state.redis = client
-    # Functions that start and stop background parts.
+    # For each background part of the application: the function that starts the part, and the function that stops it.
     beside: list[tuple[Callable[[], None], Callable[[], None]]] = []
     app.state.beside = beside
     app.state.rooms = {}

@@ -1,4 +1,4 @@
-"""State of the applications, and functions that return it for a request."""
+"""Objects that an application keeps in `app.state`, and functions that return these objects for a request."""
 
 from asyncio import Semaphore
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ MAX_DEVICE_REQUESTS: Final = MAX_THREADS - MAX_LINK_REQUESTS
 
 
 def prepare_signing(app: FastAPI, settings: Settings) -> SigningContext:
-    """Load the master key and store what requests need for signing in `app.state`. Raises KeyFileRefused."""
+    """Load the master key, and store the SigningContext and the guess limiter in `app.state`. Raises KeyFileRefused."""
     signing = SigningContext.from_settings(settings)
     app.state.signing = signing
     app.state.guess_limiter = GuessLimiter()
@@ -84,6 +84,8 @@ def get_wait_seconds(request: Request) -> float:
 
 
 def get_request_limit(request: Request, whose: str) -> Semaphore | None:
-    """Return the semaphore of the group of routes `whose`; None (no limit) if the application is not started."""
+    """Return the semaphore of the group of routes with the name `whose`; None (no limit) if the application is not
+    started.
+    """
     rooms: dict[str, Semaphore] = request.app.state.rooms
     return rooms.get(whose)

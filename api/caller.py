@@ -77,7 +77,7 @@ class Caller:
     response: Response
     # The person of a sign-in; None for a token.
     signed_in: SignedInPerson | None = None
-    # Whether a rule requires two factors, but the sign-in has one.
+    # Whether a rule requires two factors, but the person signed in with only one factor.
     needs_second_factor: bool = False
 
     @property
@@ -98,7 +98,7 @@ class Caller:
         return PlatformScope() if owner.msp_id is None else MspScope(owner.msp_id)
 
     def with_withheld_grants(self) -> Principal:
-        """Return the principal with only the grants that the caller cannot use because of the kind of sign-in."""
+        """Return the caller's principal with only the withheld grants, which this kind of sign-in cannot use."""
         return replace(self.principal, grants=self.principal.withheld)
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Changes: response headers and idempotency."""
+"""Transactions of changes, with `If-Match`, ETags, idempotency keys and the response headers of a change."""
 
 import hashlib
 import re
@@ -27,7 +27,7 @@ from nac.kit.errors import AdmitError, NotLiveYet, TenantHasNoCell
 from nac.kit.ids import TenantId
 from nac.tenancy.cells import service as cells
 
-# A change is live within one second (ARCHITECTURE.md, promise 5). Longer means that the cell is down.
+# A change is live within one second (ARCHITECTURE.md, promise 5). If a change takes longer, the cell is down.
 _LIVE_TIMEOUT_SECONDS = 5.0
 _MAX_ETAGS = 20
 # An ETag: a digest of the state and, after a dash, a digest that includes observed fields (`compute_etag`).
@@ -78,7 +78,7 @@ class CannotCompare(AdmitError):
 
 
 def require_no_if_match(request: Request, why: str) -> None:
-    """Raise CannotCompare if the request has `If-Match`. The operation compares no ETags (RFC 9110 13.1.1).
+    """Raise CannotCompare if `If-Match` contains an ETag, because the operation compares no ETags (RFC 9110 13.1.1).
 
     `why` is the detail of CannotCompare.
     """
@@ -87,7 +87,7 @@ def require_no_if_match(request: Request, why: str) -> None:
 
 
 def explain_no_if_match(status: int) -> str:
-    """Detail of CannotCompare for an operation with this success status."""
+    """Return the detail of CannotCompare for an operation whose successful response has the status `status`."""
     return _UNCOMPARED_REASONS.get(status, "`If-Match` is not supported by this operation.")
 
 
@@ -222,7 +222,7 @@ def _read_etags(request: Request, header: str) -> list[str] | None:
 
 
 def _extract_state(tag: str) -> str | None:
-    """Part before the dash of a strong ETag; None for a weak or malformed tag."""
+    """Return the part of a strong ETag before the dash; None for a weak or malformed ETag."""
     found = _ETAG.fullmatch(tag)
     return found[1] if found else None
 

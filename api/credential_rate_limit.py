@@ -61,7 +61,7 @@ class RateBuckets:
         return math.ceil(-left / self._rate) if left < 0 else 0
 
     def refill(self, left: float) -> int:
-        """Seconds until the bucket is full again."""
+        """Return the seconds until the bucket is full again."""
         return math.ceil((self.per_minute - max(0.0, left)) / self._rate)
 
 
@@ -205,7 +205,10 @@ class CredentialRateLimit:
         return [BucketKey(name, of, key) for name, of, key in found if of is not None]
 
     def _note(self, source: str, shown: RequestCredential, status: int) -> float | None:
-        """Record whether the credential was valid. Returns a value below 0 if the address has too many failures."""
+        """Record whether the credential was valid.
+
+        Returns a value below 0 if the address sent too many invalid credentials.
+        """
         credential = shown.credential
         if credential is None:
             return None

@@ -53,7 +53,7 @@ _MAX_VALUES = 500_000
 _MAX_NAMES = 10_000
 _MAX_DECIMAL_CHARACTERS = 40
 _BODY_METHODS = {"POST", "PUT", "PATCH", "DELETE"}
-# Some clients send one of these texts instead of no body.
+# Bodies that some clients send if they have nothing to send.
 _EMPTY_BODIES = {b"", b"{}", b"null"}
 _INVALID_TEXT = re.compile("[\0\ud800-\udfff]")
 _NON_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -356,7 +356,7 @@ def _require_valid_address(scope: Scope) -> None:
     for place, text in (("path", path), ("query", scope["query_string"])):
         if b"%00" in text or b"\0" in text:
             raise TextRefused(f"The {place} contains NUL.", place=place, remedy="Remove the NUL.")
-    # Decoded, %2F would select another route.
+    # After decoding, %2F would be a slash, and the path would select another route.
     if b"%2f" in path.lower():
         raise TextRefused(
             "The path contains %2F.", place="path", remedy="Remove %2F: a name in a path cannot contain a slash."

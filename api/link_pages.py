@@ -39,7 +39,7 @@ _MAX_FORM_OCTETS = 64 * 1024
 _LIMIT_NAME: Final = "links"
 _FORMS = ("p12", "apple", "csr")
 _DEAD_LINK_SENTENCE = "The link was already used or has expired. Ask your administrator for a new link."
-# Letters and digits that look different from each other; 20 of them are 100 bits.
+# Letters and digits that look different from each other. 20 random characters have 100 bits of entropy.
 _PASSWORD_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # noqa: S105 -- no password
 FormBody = Annotated[bytes, Depends(require_bounded_body(_MAX_FORM_OCTETS))]
 

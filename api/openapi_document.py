@@ -1,4 +1,6 @@
-"""Complete /openapi.json with error responses and everything in api.described."""
+"""Functions that complete /openapi.json with error responses, and with the texts, headers and examples of
+api.described.
+"""
 
 import gzip
 import hashlib

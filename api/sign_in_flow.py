@@ -1,7 +1,7 @@
 """Transactions of a sign-in.
 
-A separate transaction counts each attempt before the check. No transaction is open during the check of a password,
-because this check is slow.
+A separate transaction counts each attempt before Admit checks the password or code. No transaction is open during the
+check of a password, because this check is slow.
 """
 
 import secrets
@@ -64,7 +64,7 @@ class PendingSignIn:
 
 
 class SignInFlow:
-    """Steps of a sign-in, for one request."""
+    """Steps of a sign-in. Each request has a separate object."""
 
     def __init__(self, request: Request, response: Response) -> None:
         self._request = request

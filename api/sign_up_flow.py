@@ -33,7 +33,7 @@ def request_sign_up(request: Request, *, email: str, organisation: str) -> None:
 
 
 def require_organisation(request: Request, token: str) -> str:
-    """Name of the organisation that the sign-up with this token contains."""
+    """Return the name of the organisation in the sign-up with this token."""
     with session_scope(PlatformScope()) as session:
         return service.require_open_sign_up(session, build_sign_up_context(request), token=token).organisation
 
@@ -41,7 +41,7 @@ def require_organisation(request: Request, token: str) -> str:
 class SignUpResult(NamedTuple):
     email: str
     person_id: UUID
-    # Slug; "" if the tenant could not be created now. The worker then creates it and sends a mail.
+    # Slug; "" if the tenant could not be created now. The worker then creates the tenant and sends a mail.
     tenant: str
 
 

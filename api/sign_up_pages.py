@@ -57,8 +57,8 @@ def show_confirmation_form(token: str, request: Request) -> Response:
 @router.post("/sign-up/{token}", openapi_extra=FORM_OPENAPI)
 def confirm_sign_up(token: str, request: Request, body: FormBody) -> Response:
     try:
-        # The form signs the visitor in. Without the check, another site could sign its visitors in to an account of
-        # its own.
+        # The form signs the visitor in. Without this check, a malicious site could sign visitors in to an account of
+        # the attacker.
         cookies.require_same_origin(request)
         organisation = sign_up_flow.require_organisation(request, token)
         fields = read_fields(request, body)

@@ -30,7 +30,7 @@ class CachedResult(Generic[Value]):
     value: Value
     # The value includes all data until this time.
     as_of: datetime
-    # End of the value's lifetime, by the clock; None if the value is not cached.
+    # End of the value's lifetime, as a time of the cache's clock; None if the value is not cached.
     until: float | None
 
 

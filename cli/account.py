@@ -1,4 +1,4 @@
-"""Accounts of the processes. `cli.layout` describes which processes have their own system user."""
+"""System users (accounts) of the processes. `cli.layout` describes which processes have their own system user."""
 
 import grp
 import os

@@ -1,4 +1,4 @@
-"""Derives the backports entry from the machine's apt sources (sources.list(5)), so that no mirror is hard-coded."""
+"""Derives the apt source of Debian's backports from the machine's apt sources, so that no mirror is hard-coded."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""The checkout's private PostgreSQL cluster: creation, configuration and health."""
+"""The private PostgreSQL cluster of this checkout: creation, configuration and health."""
 
 import os
 import pwd

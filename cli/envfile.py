@@ -1,4 +1,4 @@
-"""The file `var/admit.env` with lines KEY=value. `up` writes the file, and every other command reads the file."""
+"""The file `var/admit.env` with lines KEY=value. `up` writes this file, and all other commands read it."""
 
 import os
 import re

@@ -28,7 +28,8 @@ _DEFAULTS = {
 def compose(layout: Layout, choices: dict[str, str], passwords: Passwords) -> dict[str, str]:
     """Return the content of admit.env.
 
-    A value of the layout overrides `choices`, then the caller's environment, then the previous admit.env.
+    If several sources set a variable, the first source applies: layout, `choices`, environment of the caller,
+    admit.env.
 
     The layout determines paths and credentials. Operators can change all other values.
     """

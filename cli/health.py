@@ -87,7 +87,7 @@ def _send_redis_command(connection: socket.socket, command: str) -> str:
 
 
 def _mailbox(settings: Settings) -> str:
-    """Check the SMTP greeting (RFC 5321 3.1)."""
+    """Return the problem of the process `mailbox`, which must send an SMTP greeting (RFC 5321 3.1); "" if healthy."""
     try:
         with socket.create_connection(("127.0.0.1", settings.mailbox_port), timeout=2) as connection:
             greeting = connection.recv(_REPLY_BYTES)
@@ -166,9 +166,8 @@ def _check_readiness(connection: http.client.HTTPConnection) -> str:
 
 
 def read_cell_status(cell_dir: Path) -> dict[str, Any]:
-    """Return the last status of the cell, which the agent wrote (`radius.agent.status`).
-
-    Empty if the file is missing or unreadable.
+    """Return the last status of the cell that the agent wrote (`radius.agent.status`); {} if the file is missing or
+    unreadable.
     """
     try:
         status = json.loads((cell_dir / "status.json").read_text(encoding="utf-8"))

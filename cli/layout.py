@@ -2,7 +2,7 @@
 
 Every command reads `var/layout.json`.
 
-Admit has three layouts:
+Admit has three layouts. The caller is the user who runs `up`:
 * The caller is not root. All processes run as the caller, with data below `var/`.
 * The caller is root, and system users can enter the checkout. Each process runs as its own system user (`cli.rights`),
   with data below `var/`. Root's supervisor starts the processes.

@@ -1,4 +1,4 @@
-"""Renders advice of the domain on the command line, with a command for each API operation that the advice names."""
+"""Converts advice (texts about next steps) for the command line. Each API operation in the advice becomes a command."""
 
 import re
 import shlex
@@ -84,7 +84,7 @@ def render_alarm(alarm: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def render_step(step: NextStep) -> str:
-    """Return the command line of the step, or only the options if the step repeats the failed command."""
+    """Return the command line of the step, or only options to add to the failed command."""
     usage, key_parameter = _find_usage(step)
     left = dict(step.parameters)
     words = [_fill(word, left) for word in usage.split()]
@@ -117,7 +117,7 @@ def _read_usage(operation_id: str) -> str:
 
 
 def _fill(word: str, parameters: dict[str, str]) -> str:
-    """Return the value of the parameter that the word names in capitals, otherwise the word.
+    """Return the value of the parameter whose name in capitals is `word`; otherwise `word`.
 
     Removes the parameter from `parameters`.
     """

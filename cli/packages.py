@@ -34,27 +34,27 @@ REQUIRED_PACKAGES = (
 )
 BENCH_PACKAGES = (
     *REQUIRED_PACKAGES,
-    Package("freeradius-postgresql", "the SQL module of the benchmark's peer", freeradius=True),
+    Package("freeradius-postgresql", "the SQL module of a RADIUS server in the benchmark", freeradius=True),
 )
 TEST_PACKAGES = (
     *REQUIRED_PACKAGES,
     Package("hostapd", "an 802.1X switch port, for tests", unit="hostapd.service"),
-    Package("wpasupplicant", "the device at that port, for tests", unit="wpa_supplicant.service"),
+    Package("wpasupplicant", "an 802.1X supplicant, for tests", unit="wpa_supplicant.service"),
     Package("iproute2", "network namespaces, for tests"),
     Package("slapd", "a directory server, for tests of identity sources", unit="slapd.service"),
     Package("ldap-utils", "a directory client, for tests"),
     Package("gnutls-bin", "an OCSP client, for tests"),
     Package("softhsm2", "a PKCS#11 token in software, for tests of key stores"),
-    Package("strongswan-pki", "a strict client of EST and SCEP, for tests"),
-    Package("libstrongswan-extra-plugins", "the HTTP plugin of that client"),
-    Package("libstrongswan-standard-plugins", "the cryptographic plugins of that client"),
+    Package("strongswan-pki", "strongSwan's client of EST and SCEP, for tests"),
+    Package("libstrongswan-extra-plugins", "the HTTP plugin of strongSwan's client, for tests"),
+    Package("libstrongswan-standard-plugins", "the cryptographic plugins of strongSwan's client, for tests"),
     Package("chromium", "a browser with passkeys, for tests"),
     Package("curl", "a client of EST, for tests"),
     Package("jq", "verifies exports of the audit log independently, for tests"),
-    Package("network-manager", "the parser of its profiles, for tests", unit="NetworkManager.service"),
-    Package("scep", "a SCEP client with only SHA-1"),
+    Package("network-manager", "the parser of NetworkManager profiles, for tests", unit="NetworkManager.service"),
+    Package("scep", "a SCEP client that supports only SHA-1, for tests"),
     Package("rsyslog", "a syslog server, for tests of feeds", unit="rsyslog.service"),
-    Package("rsyslog-openssl", "the TLS module of that server"),
+    Package("rsyslog-openssl", "the TLS module of the syslog server, for tests"),
 )
 # Dependencies of the packages above, with the same source and version.
 FREERADIUS_COMPANIONS = ("freeradius-common", "freeradius-config", "libfreeradius3")

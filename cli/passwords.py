@@ -1,7 +1,7 @@
 """Passwords of the database roles and Redis users of this installation.
 
-Each password is derived from a random seed, which the first `up` creates. To change all
-passwords, delete the file and run `./admit up`.
+Each password is derived from a random seed, which the first `up` creates. To change all passwords, delete the file with
+the seed and run `./admit up`.
 """
 
 import hmac

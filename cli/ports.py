@@ -1,4 +1,4 @@
-"""Checks for free ports before a start. radiusd's own check (`radiusd -C`) does not open ports."""
+"""Checks before a start that the ports are free. The check of radiusd (`radiusd -C`) does not open ports."""
 
 import errno
 import socket

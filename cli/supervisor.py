@@ -28,7 +28,7 @@ class Program:
     command: tuple[str, ...]
     folder: Path
     account: Account | None
-    # Lower numbers start earlier and stop later.
+    # Programs with a lower number start earlier and stop later.
     priority: int
     # Environment variables of only this program, in addition to the variables of all programs.
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -63,7 +63,7 @@ class BareCell:
         listen_address: str = LOOPBACK,
         tenant_packets_per_second: int | None = 0,
     ) -> None:
-        """`folder` must exist and belong to this account.
+        """`folder` must exist and belong to the account of this process.
 
         `tenant_packets_per_second` is the packet limit of a tenant; None for the default, 0 for no limit.
         """

@@ -1,4 +1,4 @@
-"""Tenants of a benchmark in the running installation.
+"""Creates the tenants of a benchmark in the running installation.
 
 The benchmark creates the tenants with Admit's services, and deletes them afterwards.
 """

@@ -48,7 +48,7 @@ class BenchAuthority:
         root = _Issuer(_certificate(f"{name} Root", root_key, None, path_length=1), root_key)
         issuing_key = ec.generate_private_key(ec.SECP256R1())
         self._issuing = _Issuer(_certificate(f"{name} Issuing", issuing_key, root, path_length=0), issuing_key)
-        # In OpenSSL's one-line format, which radiusd uses.
+        # Name of the issuing CA in OpenSSL's one-line format, which radiusd uses.
         self.issuer = f"/CN={name} Issuing"
         self.certificates = (root.certificate, self._issuing.certificate)
         self.root_pem = root.certificate.public_bytes(Encoding.PEM).decode()

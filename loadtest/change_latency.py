@@ -1,4 +1,4 @@
-"""Target P11: time from a change until the cell uses the change, under load."""
+"""Measures target P11: the time from a change until the cell uses the change, under load."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,8 +22,9 @@ _MAX_SECONDS = 10
 
 
 class _Probe:
-    """A request whose response may be an Access-Accept or an Access-Reject. Reports the time of sending and the
-    response code.
+    """A request for which Access-Accept and Access-Reject are valid responses.
+
+    Reports when the request was sent, and the response code.
     """
 
     kind = "probe"

@@ -1,4 +1,4 @@
-"""Comparison of performance targets with measured values."""
+"""Compares measured values with the performance targets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from loadtest.peers.peer_systems import RLM_SQL, STOCK
 from loadtest.systems import Results
 
 PRODUCT = "admit"
-# System whose tenants were created after radiusd's last start. For new tenants, radiusd reads the server certificate at
-# each handshake.
+# Name of the measurement with tenants that were created after radiusd's last start. For these tenants, radiusd reads
+# the server certificate at each handshake.
 PRODUCT_NEW_TENANTS = "admit, new tenants"
 
 

@@ -1,4 +1,4 @@
-"""The running installation as a system under test: addresses, CPU time, and stored rows."""
+"""The installation that a benchmark measures: its addresses, the CPU time of its processes, and its stored rows."""
 
 import json
 import time
@@ -128,7 +128,7 @@ class StoredRows:
         self._unanswered = dict.fromkeys(STREAMS, 0)
 
     def settle(self, run: RunResult) -> None:
-        """Add the requests of `run` to the counts, and wait until the database has their rows."""
+        """Count the requests of `run`, and wait until the database has the rows of these requests."""
         for kind, tally in run.tallies.items():
             stream = "acct" if kind.startswith("acct") else "auth"
             self._answered[stream] += tally.finished - tally.unanswered
@@ -136,10 +136,10 @@ class StoredRows:
         self._installation.wait_until_shipped()
 
     def verify(self) -> dict[str, tuple[int, int]]:
-        """Return the number of rows and the number of requests with a response, by stream.
+        """Return two numbers for each stream: of stored rows, and of requests that got a response.
 
-        A request without a response may or may not have a row. Raises BenchError if the database has too few or too
-        many rows.
+        A request without a response may or may not have a row. Raises BenchError if the numbers show a lost or
+        duplicate row.
         """
         found = {}
         with session_scope(PlatformScope(), engine=self._installation.owner) as session:

@@ -95,7 +95,7 @@ def _system(
     devices: Sequence[BenchDevice],
     settle: Callable[[RunResult], None],
 ) -> SystemUnderTest:
-    """Return the system under test.
+    """Return the cell as system under test.
 
     Every NAS sends MAC authentications. The first NAS of each site also has a device with a certificate.
     """

@@ -92,7 +92,7 @@ def vlan_of(policy: int) -> str:
 
 
 def _shuffled_policies(random: Random) -> Iterator[int]:
-    """Yield all policy numbers in a random order, again and again. The order differs each time."""
+    """Yield all policy numbers in a random order, then again in another random order, without end."""
     return chain.from_iterable(random.sample(range(POLICIES), POLICIES) for _ in count())
 
 

@@ -108,7 +108,7 @@ def insert_sites(session: Session, tenant_id: TenantId, sites: Sequence[MojSite]
 
 
 def fill_replica(installation: Installation, made: ProvisionedTenant, directory: Path) -> tuple[float, int]:
-    """Load the tenant into a new replica as an agent does, and check every policy. Returns (seconds, rows)."""
+    """Load the tenant into a new replica as an agent does, with a check of each policy. Returns (seconds, rows)."""
     engine = make_engine(installation.settings.database_cell_url, application_name="admit-bench")
     writer = ReplicaWriter(directory, fresh=True)
     try:

@@ -28,7 +28,10 @@ class BenchError(Exception):
 
 
 def find_account(name: str) -> str | None:
-    """Return `name` if this process is root and that account exists. None means the account of this process."""
+    """Return `name` if this process is root and that account exists.
+
+    Otherwise return None, which means the account of this process.
+    """
     if os.geteuid() != 0:
         return None
     try:
@@ -38,7 +41,7 @@ def find_account(name: str) -> str | None:
 
 
 def chown_tree(path: Path, owner: str | None) -> None:
-    """Change the owner of a folder and its content. Symbolic links stay unchanged."""
+    """Change the owner of a folder and its content, except symbolic links."""
     if owner is None:
         return
     entry = pwd.getpwnam(owner)
@@ -67,7 +70,7 @@ def start_process(
 def end_process(
     process: subprocess.Popen[bytes], *, request: signal.Signals = signal.SIGTERM, patience_seconds: float = 10
 ) -> None:
-    """Send `request` to the process, so that it ends, and kill the process after a timeout."""
+    """Send the signal `request` to the process. If the process has not ended after a timeout, kill it."""
     if process.poll() is None:
         process.send_signal(request)
         try:

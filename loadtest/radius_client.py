@@ -46,7 +46,7 @@ TRIES = 3
 
 
 class UnexpectedReply(Exception):
-    """An exchange ended with another response than expected, or without a response."""
+    """An exchange did not get the expected response, or got no response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Request(NamedTuple):
 
 
 class Exchange(Protocol):
-    # Name under which the exchange is counted.
+    # Kind of the exchange, such as "mab". The client counts the exchanges of each kind.
     kind: str
     target: Target
     # Code of the requests: ACCESS_REQUEST, STATUS_SERVER or ACCOUNTING_REQUEST.
@@ -93,7 +93,7 @@ class _PendingRequest:
         self.exchange = exchange
         self.identifier = identifier
         self.wire = wire
-        # Latency of a conversation counts from its first request.
+        # The latency of a conversation is measured from its first request.
         self.started_at = started_at
         self.sent_at = now
         self.deadline = 0.0
@@ -241,7 +241,7 @@ class RadiusClient:
         for descriptor, _ in self._epoll.poll(timeout):
             lane = self._by_descriptor[descriptor]
             receive = lane.socket.recv
-            # The loop is bounded, so that one busy socket does not delay the others.
+            # Read a limited number of replies, so that one busy socket does not delay the other sockets.
             for _ in range(64):
                 try:
                     reply = receive(4096)

@@ -58,9 +58,9 @@ class SystemUnderTest:
     name: str
     devices: Sequence[BenchDevice]
     supplicants: Sequence[ExpectedSupplicant]
-    # Process trees by role: "radiusd", "postgres" or "agent".
+    # Process trees of the system, each with its role: "radiusd", "postgres" or "agent".
     processes: Callable[[], Mapping[str, ProcessTree]]
-    # Waits until the results of a run are stored.
+    # Function that waits until the system has stored the results of a run.
     settle: Callable[[RunResult], None] = lambda run: None
 
     @cached_property

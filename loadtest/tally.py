@@ -1,4 +1,4 @@
-"""Counters of a run for each kind of exchange: right, wrong and missing responses, and latencies."""
+"""Counts the right, wrong and missing responses of a run, and their latencies, for each kind of exchange."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -92,7 +92,7 @@ class RunResult:
         return self.right / self.seconds if self.seconds else 0.0
 
     def faults(self) -> Counter[str]:
-        """Return the number of faults by text; empty if every response was as expected."""
+        """Return the number of faults by fault text; empty if every response was as expected."""
         found: Counter[str] = Counter()
         for kind, tally in self.tallies.items():
             found.update({f"{kind}: {fault}": count for fault, count in tally.wrong.items()})
@@ -102,7 +102,7 @@ class RunResult:
         return found
 
     def merge(self, other: "RunResult", *, parallel: bool = False) -> None:
-        """Add the counts of another run.
+        """Add the counters of another run to this run.
 
         With `parallel`, the other run was in another process at the same time. Otherwise the two runs were one after
         the other.

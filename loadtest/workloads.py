@@ -141,7 +141,7 @@ def mab_source(devices: Sequence[BenchDevice], nas: BenchNas = BENCH_NAS) -> Cal
 
 
 class AccountingRequest:
-    """An Accounting-Request. Calls `acknowledged` after a valid response."""
+    """An Accounting-Request. The exchange calls `acknowledged` after a valid response."""
 
     __slots__ = ("_acknowledged", "attributes", "kind", "target")
     code = packet.ACCOUNTING_REQUEST

@@ -1,8 +1,9 @@
 """The current SQL of the schema: `migrations/sql/<kind>/<noun>.sql`.
 
-The kinds are schema (tables, indexes, views, grants), functions, triggers and policies. Admit executes all files in an
-empty database. A later revision changes tables with its own statements. If files of functions, triggers or policies
-change, the revision names them in `replaced`.
+The kinds are schema (tables, indexes, views, grants), functions, triggers and policies. A noun, such as `tenant`,
+stands for a subject with one or several tables. Admit executes all files in an empty database. A later revision changes
+tables with its own statements. If files of functions, triggers or policies change, the revision names them in
+`replaced`.
 """
 
 import re
@@ -24,7 +25,7 @@ def list_nouns(kind: str) -> list[str]:
 def order_by_reference() -> list[str]:
     """Return the nouns that have tables, in the order of creation.
 
-    A noun comes after the nouns to whose tables its own tables refer.
+    If the tables of a noun refer to tables of other nouns, the noun comes after these nouns.
     """
     created: dict[str, str] = {}
     named: dict[str, list[str]] = {}
@@ -32,7 +33,7 @@ def order_by_reference() -> list[str]:
         text = _read("schema", noun).decode()
         created |= dict.fromkeys(re.findall(r"^CREATE TABLE (\w+)", text, re.MULTILINE), noun)
         named[noun] = re.findall(r"\b(?:REFERENCES|ALTER TABLE) (\w+)", text)
-    # `database` has no table, and checks that the roles exist.
+    # The file of `database` comes first. It creates no table, but checks that the database roles exist.
     order = TopologicalSorter({noun: {"database"} for noun in named if noun != "database"})
     for noun, tables in named.items():
         order.add(noun, *({created[table] for table in tables} - {noun}))
@@ -50,7 +51,7 @@ def create_schema(connection: Connection[Any]) -> None:
 
 def replace_functions(connection: Connection[Any], *nouns: str) -> None:
     """Create or replace the functions of the nouns. Only roles with a grant can execute these functions."""
-    # A function can call a function of a later file.
+    # Do not check function bodies, because a function can call a function of a later file.
     connection.execute("SET LOCAL check_function_bodies = off")
     for noun in nouns:
         connection.execute(_read("functions", noun))

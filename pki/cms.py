@@ -113,7 +113,10 @@ def read_signed(data: bytes) -> SignedMessage:
 
 
 def decode_content(data: bytes, kind: x509.ObjectIdentifier, structure: type[_Content]) -> _Content:
-    """Decode the content of a ContentInfo that has the content type `kind`. Call this in `translate_parse_errors`."""
+    """Decode the content of a ContentInfo that has the content type `kind`.
+
+    Call the function in a `with translate_parse_errors(...)` block, which converts the parser errors.
+    """
     info = decode_der(structures.ContentInfo, convert_to_der(data))
     if info.content_type != kind:
         raise ValueError(f"the content type is not {kind.dotted_string}")

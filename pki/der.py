@@ -1,8 +1,8 @@
 """The part of DER (X.690) that Admit needs for names, CRLs and OCSP, because the package `cryptography` has limits.
 
-The package decodes names into Python strings and drops their ASN.1 types and bytes. OpenSSL computes the hash and the
-one-line form of a name from these types and bytes. The package copies the whole CRL for each entry that it adds. It
-supports only one certificate in an OCSP response.
+`cryptography` decodes names into Python strings and drops their ASN.1 types and bytes. OpenSSL computes the hash and
+the one-line form of a name from these types and bytes. `cryptography` copies the whole CRL for each entry that it adds.
+It supports only one certificate in an OCSP response.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Online Certificate Status Protocol (RFC 6960, profile of RFC 5019): parses requests and builds signed responses.
 
-The module checks sizes before it parses. It encodes again the values that it repeats in a response, and copies no
-bytes of the request.
+The module checks sizes before it parses. If a response must repeat a value of the request, the module encodes the value
+again and copies no bytes.
 """
 
 import hashlib

@@ -14,7 +14,7 @@ from pki.keys import PrivateKey, signature_hash
 
 # Maximum number of cached keys, which is more than the number of authorities in use at a time.
 _MAX_KEYS = 2_000
-# Errors if a key or signature is damaged or is not of the expected kind.
+# Errors that `cryptography` raises if a key or signature is damaged or is not of the expected kind.
 _INVALID_SIGNATURE_ERRORS = (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError)
 
 

@@ -123,7 +123,7 @@ def has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bo
 
 
 def compute_key_identifier(certificate: x509.Certificate) -> bytes:
-    """Compute the key identifier from the public key (RFC 5280 4.2.1.2, method 1). Ignores the certificate's own."""
+    """Compute the key identifier from the public key (RFC 5280 4.2.1.2, method 1), not from the extension."""
     return x509.SubjectKeyIdentifier.from_public_key(certificate.public_key()).digest
 
 

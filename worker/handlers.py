@@ -1,4 +1,4 @@
-"""Functions by kind of job, for jobs that clients start (`nac.core.jobs`)."""
+"""Maps each kind of job that clients can start (`nac.core.jobs`) to the handler that does its work."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Log filters for outages of PostgreSQL or Redis."""
+"""Log filters that shorten the log during outages of PostgreSQL or Redis."""
 
 import logging
 import time

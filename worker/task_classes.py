@@ -55,7 +55,7 @@ class JobTask(Task):  # type: ignore[misc]  # Celery has no types
             self._retry_or_fail(run, exc)
 
     def _retry_or_fail(self, run: JobRun, exc: Exception) -> None:
-        """Retry the job a few times, then mark the job as failed.
+        """Retry the job after a delay. After a few attempts, mark the job as failed.
 
         Attempts during an outage of a service do not count, because the job waits for the service.
         """

@@ -1,4 +1,7 @@
-"""Loops over tenants for jobs: over all tenants once, or in turns with a piece of work for each tenant."""
+"""Two loops over tenants for jobs.
+
+One visits each tenant once. The other does a piece of work for each tenant in turn.
+"""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""Texts of /openapi.json for the title, authentication, permissions of operations, null and defaults of fields."""
+"""Texts of /openapi.json: title, authentication, permissions of operations, and null and defaults of fields."""
 
 import json
 import re
@@ -62,7 +62,7 @@ def add_field_descriptions(schemas: Mapping[str, Any]) -> None:
         for field in schema.get("properties", {}).values():
             text = _append_null_meaning(field.get("description", ""), field, changes=changes)
             field["description"] = text if name.startswith("Bulk") else _append_default(text, field)
-            # Generators would always send a default, or require the field.
+            # With a default in the schema, generated clients would always send the default, or require the field.
             field.pop("default", None)
 
 

@@ -73,7 +73,7 @@ class _ExampleBuilder:
         self._schemas = schemas
 
     def of(self, schema: Mapping[str, Any], name: str = "", depth: int = 0) -> Any:  # noqa: ANN401 -- JSON
-        """Return an example of the schema; None if the example is null or the schema is nested too deep."""
+        """Return an example value for a schema; None if the value is null, or if the schema is nested too deep."""
         if "$ref" in schema:
             if depth > _MAX_DEPTH:
                 return None

@@ -22,7 +22,7 @@ from nac.kit.settings import Settings, load_settings
 # Maximum number of connections. A connection uses a thread while Admit signs a certificate. Further connections get
 # 503.
 _MAX_CONNECTIONS = 500
-# Maximum number of connections including those in the TLS handshake. Further connections are closed without a
+# Maximum number of connections, including connections in the TLS handshake. Further connections are closed without a
 # response.
 _MAX_ACCEPTED = 2 * _MAX_CONNECTIONS
 

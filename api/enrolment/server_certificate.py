@@ -55,7 +55,7 @@ class CertificateMaintainer:
         self._folder = settings.enrolment_dir
         self._clock = clock
         self._next = clock()
-        # Expiry and days of the last warning, so that each is logged once.
+        # Expiry of the certificate and remaining days at the last warning, so that each warning is logged once.
         self._warned: tuple[datetime, int] | None = None
 
     def look(self) -> None:

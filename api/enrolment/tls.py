@@ -91,8 +91,8 @@ class TlsContextUpdater:
             try:
                 self.refresh()
             except (AdmitError, OSError) as exc:
-                # This also happens if only one of certificate and key is written yet. The next check then reads both
-                # files.
+                # This error also occurs if only the certificate or only the key was replaced so far. The next check
+                # then reads both files.
                 _log.warning("TLS settings not updated: %s", exc)
             if self._ending.wait(self._interval_seconds):
                 return

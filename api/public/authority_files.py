@@ -42,7 +42,7 @@ def get_authority_certificate(authority_id: UUID) -> Response:
     """Return the certificate in DER. The response is 404 if the authority is unknown."""
     with session_scope(AuthorityScope(authority_id)) as session:
         der = require_authority_certificate(session, authority_id=authority_id)
-    # An authority's certificate never changes; a renewed one has another id.
+    # The certificate of an authority id never changes. A new certificate gets a new authority id.
     return Response(
         der, media_type=_CERTIFICATE_MEDIA_TYPE, headers={"Cache-Control": "public, max-age=86400, immutable"}
     )

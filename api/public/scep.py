@@ -171,7 +171,7 @@ class ScepFlow:
                     session, actor=self._actor, opened=opened, secret=redeemed, signing=self.signing, now=now
                 )
         except SecretRefused as refused:
-            # A concurrent duplicate finds its challenge used by the first request.
+            # If a device sends a request twice at the same time, the other request may have used the challenge.
             with session_scope(TenantScope(self.tenant_id)) as session:
                 before = service.find_issued_certificate(session, tenant_id=self.tenant_id, opened=opened)
             if before is None:

@@ -73,7 +73,10 @@ class Usage(BaseModel):
 
 class UsageReport(BaseModel):
     items: list[Usage] = Field(
-        description="Usage totals: hours in chronological order, other totals with the largest total first."
+        description=(
+            "Usage totals. Hours are in chronological order. Devices, users, NASes and sites begin with the "
+            "largest total."
+        )
     )
     as_of: datetime = Field(description="Time up to which the totals include accounting records of NASes.")
 
@@ -96,7 +99,8 @@ def list_accounting(
 ) -> LogPage[AccountingRecord]:
     """List accounting records.
 
-    With filters, Admit searches page by page. So a page can have fewer items than `limit` and still have a `next`.
+    With filters, each request searches a limited part of the log. So a page can have fewer items than `limit` and still
+    have a `next`.
     """
     stretch = build_log_range(paging, since, until)
     with access.read() as session:
@@ -146,8 +150,8 @@ def list_used(
 ) -> UsageReport:
     """List usage totals by hour, device, user, NAS or site.
 
-    Hours are in chronological order. All other totals begin with the largest total. Admit counts usage in the hour in
-    which the NAS reported the usage.
+    Hours are in chronological order. Devices, users, NASes and sites begin with the largest total. Admit counts usage
+    in the hour in which the NAS reported the usage.
 
     The totals include accounting records until `as_of`, which can be in the past. Admit caches totals that take longer
     than 0.1 s to compute. Admit keeps these totals for a hundred times the computing time, at most 10 minutes.

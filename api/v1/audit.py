@@ -99,7 +99,7 @@ class AuditHead(BaseModel):
 
 
 class AuditFilter:
-    """Dependency with the filters of an audit list."""
+    """Query parameters that filter a list of audit entries, as a FastAPI dependency."""
 
     def __init__(
         self,

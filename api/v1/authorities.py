@@ -1,6 +1,7 @@
-"""Certificate authorities of a tenant. Admit's own authorities have keys and rollover.
+"""Certificate authorities of a tenant.
 
-External authorities have neither.
+Only the tenant's own authorities have keys in Admit and a rollover. For external authorities, Admit has only the
+certificates.
 """
 
 from dataclasses import asdict
@@ -119,7 +120,7 @@ class AuthorityDetail(Authority, ObservedModel):
     )
 
     def observed_fields(self) -> dict[str, Any]:
-        """Return the fields that the worker updates. People set only the URLs."""
+        """Return the fields that the worker updates: the results of the last status check."""
         return {"ocsp": True, "sources": set(StatusSources.model_fields) - {"crl_url", "ocsp_url"}}
 
 
@@ -259,7 +260,8 @@ def export_root_key(access: ExportsKey, body: KeyPassphrase) -> ExportedRootKey:
 def forget_root_key(access: Manages) -> Authority:
     """Delete the root's key from Admit.
 
-    The root is then offline: no issuing authority can be signed. All other operations continue to work.
+    The root is then offline: Admit cannot sign new issuing authorities until you import the key. All other operations
+    continue to work.
     """
     with access.change() as change:
         _require_match(change, access, "root")
@@ -271,7 +273,7 @@ def forget_root_key(access: Manages) -> Authority:
 
 @router.post("/root/import-key", operation_id="importRootKey")
 def import_root_key(access: Manages, body: RootKey) -> Authority:
-    """Import the root's key, to sign an issuing authority."""
+    """Import the root's key, so that Admit can sign issuing authorities again."""
     with access.change() as change:
         _require_match(change, access, "root")
         root = offline_root.import_root_key(

@@ -29,7 +29,7 @@ ChangesEndpoints = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_M
 ChangesUsers = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *USER_EFFECTS))]
 ChangesNases = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE, *NAS_EFFECTS))]
 _ACCEPTED: dict[int | str, dict[str, Any]] = {
-    202: {"model": Job, "description": "The request is large, so this job runs it."}
+    202: {"model": Job, "description": "The request is large, so Admit runs the request as this job."}
 }
 
 

@@ -148,15 +148,19 @@ class CoaRequestsInput(Input):
             "Kind of request: disconnect the session, reauthenticate the device, bounce the port, or change attributes."
         )
     )
-    session: RowNumber | None = Field(None, description="Id of the session; null for sessions with any id.")
+    session: RowNumber | None = Field(None, description="Only the session with this id; null for no restriction by id.")
     mac: str = Field(
         "",
         max_length=40,
         examples=["00:00:5e:00:53:01"],
-        description='MAC address of the device of the sessions; "" for any.',
+        description='Only sessions of the device with this MAC address; "" for no restriction by MAC address.',
     )
-    user: str = Field("", max_length=253, description='User name of the sessions; "" for any.')
-    nas: str = Field("", max_length=253, description='Name of the NAS of the sessions; "" for any.')
+    user: str = Field(
+        "", max_length=253, description='Only sessions with this user name; "" for no restriction by user name.'
+    )
+    nas: str = Field(
+        "", max_length=253, description='Only sessions at the NAS with this name; "" for no restriction by NAS.'
+    )
     attributes: list[CoaAttribute] = Field(
         default=[], max_length=50, description="Attributes to set; only for the kind `change`."
     )
@@ -253,6 +257,6 @@ def withdraw_coa_request(access: Withdraws, request: _Request) -> CoaRequest:
 
 
 def _require_kind_permission(access: Access, kind: str) -> None:
-    """Require `policy.publish` for a change of attributes, because usually rules set these attributes."""
+    """Require `policy.publish` for the kind `change`, because usually policy rules set the attributes of a session."""
     if kind == "change":
         access.require(Permission.POLICY_PUBLISH)

@@ -26,7 +26,7 @@ router = NounRouter(
 
 Verdict = Literal["permit", "quarantine", "deny"]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]
-# Values that this version of Admit logs. The log can also contain values of earlier versions.
+# Authentication methods that this version of Admit logs. The log can also contain methods of earlier versions.
 if TYPE_CHECKING:
     Reason = str
     Method = str
@@ -138,8 +138,8 @@ def list_decisions(
 ) -> LogPage[Decision]:
     """List authentication decisions.
 
-    With `mac`, each request searches the whole log. With other filters, Admit searches page by page. So a page can have
-    fewer items than `limit` and still have a `next`.
+    With `mac`, each request searches the whole log. With other filters, each request searches a limited part of the
+    log. So a page can have fewer items than `limit` and still have a `next`.
     """
     stretch = build_log_range(paging, since, until)
     with access.read() as session:

@@ -63,7 +63,7 @@ class Endpoint(ObservedModel):
     _by_rule: frozenset[str] = PrivateAttr(frozenset())
 
     def ruled(self, groups: frozenset[str]) -> Self:
-        """Store the names of the groups that a rule assigned to the endpoint."""
+        """Record which groups of the endpoint a rule assigned. `observed_fields` returns these groups."""
         self._by_rule = groups
         return self
 
@@ -107,7 +107,7 @@ class EndpointUpdate(Input):
 
 
 class EndpointFilter:
-    """Dependency with the filters of an endpoint list."""
+    """Query parameters that filter a list of endpoints, as a FastAPI dependency."""
 
     def __init__(
         self,

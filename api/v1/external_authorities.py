@@ -1,4 +1,4 @@
-"""External authorities of a tenant. Only this tenant trusts their certificates of devices."""
+"""External authorities of a tenant. Only this tenant accepts device certificates of these authorities."""
 
 import base64
 import binascii
@@ -138,7 +138,7 @@ def import_authorities(access: Connects, body: AuthorityUpload) -> UploadedAutho
         )
         sources = external_authorities.status_sources_by_authority(change.session, tenant_id=access.tenant_id)
         items = [build_authority(access, row, sources.get(row.id)) for row in imported.authorities]
-        # For several authorities, `Location` is the path of the list.
+        # After an import of several authorities, `Location` is the path of the list.
         change.located(*[each.id for each in items] if len(items) == 1 else ())
         return change.answer(UploadedAuthorities(items=items, needs_exchange=imported.needs_exchange))
 

@@ -34,7 +34,7 @@ ReadsNases = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
 ReadsUsers = Annotated[Access, Depends(ReadsTenant(Permission.USER_READ))]
 _CSV_RESPONSE: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
 _JOB_RESPONSE: dict[int | str, dict[str, Any]] = {
-    202: {"model": Job, "description": "The request is large, so this job runs it."}
+    202: {"model": Job, "description": "The request is large, so Admit runs the request as this job."}
 }
 _CSV_EXAMPLE = "mac,name,groups\n00:00:5e:00:53:01,Printer,printers\n"
 # The body is the file as the other program wrote it.
@@ -47,8 +47,8 @@ class ImportedRow(BaseModel):
     name: str = Field(description="Name of the item in the row.")
     action: RowAction = Field(
         description=(
-            "Action of the import for the row. If `same`, the existing item is as in the file. If `keep`, the "
-            "existing item stays unchanged."
+            "Action of the import for the row. If `same`, the existing item already has the values of the row. If"
+            " `keep`, the existing item stays unchanged."
         )
     )
 
@@ -81,7 +81,7 @@ class ImportReport(BaseModel):
 
 
 class ImportOptions:
-    """Dependency with the options of an import."""
+    """Query parameters with the options of an import, as a FastAPI dependency."""
 
     def __init__(
         self,

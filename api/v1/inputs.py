@@ -24,7 +24,7 @@ from nac.kit.errors import InvalidInput, NotFound
 
 # A DNS label.
 Slug = Annotated[str, Field(max_length=63, pattern=SLUG_PATTERN)]
-# A DNS label or "". One schema, because client generators mishandle a union with a constant.
+# A DNS label or "". The pattern permits "", because client generators mishandle a union of `Slug` and "".
 SlugOrNone = Annotated[str, Field(max_length=63, pattern=SLUG_OR_NONE_PATTERN)]
 GroupNames = Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=100)]
 Name = Annotated[str, Field(max_length=200)]
@@ -49,7 +49,7 @@ class _NotNull:
 T = TypeVar("T")
 
 
-# A field that clients can omit (the value is then None), but not set to null.
+# Type of a field that clients can omit, but not set to null. The value of an omitted field is None.
 Omittable = Annotated[T | None, _NotNull()]
 
 
@@ -83,7 +83,7 @@ class Input(BaseModel):
 def body_example(value: Any) -> ConfigDict:  # noqa: ANN401 -- JSON
     """Return a model configuration with an example of the whole body.
 
-    Use this function if the examples of the single fields do not fit together.
+    Use this function if the examples of the fields contradict each other.
     """
     example: JsonDict = {"": {"value": value}}
     return ConfigDict(json_schema_extra={BODY_EXAMPLES: example})

@@ -20,7 +20,7 @@ from nac.models import Job as JobRow
 
 router = NounRouter(tag="jobs", description="Background jobs: progress, result and retry.")
 
-# For each permission to start a job, the permission that is enough to read the input and result of the job.
+# For each permission to start a job: the permission that suffices to read the input and result of the job.
 _READ_BY: Mapping[str, Permission] = {
     Permission.ENDPOINT_MANAGE: Permission.ENDPOINT_READ,
     Permission.USER_MANAGE: Permission.USER_READ,
@@ -38,9 +38,9 @@ _JobId = Annotated[UUID, Path(description="Id of the job.")]
 class Job(ObservedModel):
     id: UUID = Field(description="Id of the job.")
     kind: str = Field(
-        examples=["endpoints.import"],
+        examples=["import.run"],
         description=(
-            "Kind of job, such as imports.run, policies.replay, tenants.export or templates.roll-out. Later "
+            "Kind of job, such as import.run, policies.replay, tenants.export or templates.roll-out. Later "
             "versions of Admit can add kinds."
         ),
     )
@@ -68,7 +68,7 @@ class Job(ObservedModel):
 
 
 def build_job(row: JobRow, held: Collection[Permission]) -> Job:
-    """Return the job without the parts that the caller's permissions (`held`) do not cover."""
+    """Return the job without the parts that the caller may not read. `held` are the caller's permissions."""
     result, problem = row.result, row.problem
     if not _may_read(row, held):
         result = None

@@ -1,4 +1,6 @@
-"""Keys of lists that are ordered by time or number, common filters, and pages of logs."""
+"""Common parts of lists: filters, pages of logs, and the keys in the cursors of lists that are sorted by time or
+number.
+"""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -28,7 +30,7 @@ Until = Annotated[PastMoment | None, Query(description="End of the period of the
 
 
 def parse_number_key(text: str) -> int | None:
-    """Parse the key of a list that is sorted by number. Raises InvalidInput."""
+    """Parse the key in the cursor of a list that is sorted by number. Raises InvalidInput."""
     if not text:
         return None
     if not (text.isascii() and text.isdecimal() and int(text[:20]) <= _MAX_BIGINT):
@@ -37,7 +39,7 @@ def parse_number_key(text: str) -> int | None:
 
 
 def parse_moment_key(text: str) -> tuple[datetime, int] | None:
-    """Parse the key of a list that is sorted by time, then by number. Raises InvalidInput."""
+    """Parse the key in the cursor of a list that is sorted by time, then by number. Raises InvalidInput."""
     if not text:
         return None
     moment, _, number = text.partition(" ")
@@ -52,7 +54,7 @@ def parse_moment_key(text: str) -> tuple[datetime, int] | None:
 
 
 def format_moment_key(at: datetime, row: int) -> str:
-    """Format a key for `parse_moment_key`."""
+    """Return the key of a row, for a cursor that `parse_moment_key` later parses."""
     return f"{at.isoformat()} {row}"
 
 
@@ -68,7 +70,7 @@ class LogPage(Page[Item]):
 
 
 class LogRange(TypedDict):
-    """Part of a log in which nac.sessions.log_search searches the rows of one page."""
+    """Part of a log that nac.sessions.log_search searches for the rows of one page."""
 
     before: LogKey | None
     until: datetime | None

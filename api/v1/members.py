@@ -145,7 +145,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
                 held=access.held,
                 owner=access.owner,
                 membership_id=member_id,
-                # If omitted, the tenants stay. Only null selects all of them.
+                # If the request omits `tenants`, the tenants stay unchanged. Only null selects all tenants.
                 keeps_tenants="tenants" not in body.model_fields_set,
                 **body.model_dump(),
             )

@@ -84,7 +84,7 @@ class MoveInput(Input):
 def get_own_move(access: ReadsOwn) -> TenantMove:
     """Get the last move of a tenant between cells, and the changes to make at NASes."""
     with access.read() as session:
-        # Both cells must be visible.
+        # A session of the tenant cannot read both cells.
         enter_platform(session, tenant_id=access.tenant_id)
         status = moves.require_move(session, tenant_id=access.tenant_id)
         return access.shown(TenantMove(**_describe_move(access, status)))
@@ -199,7 +199,7 @@ def _describe_move(access: Access, status: MoveStatus) -> dict[str, Any]:
 
 
 def _build_place(place: moves.CellAddress, usual: str) -> MovePlace | None:
-    """Return the address and ports; None if the cell does not exist."""
+    """Return the tenant's address and ports in a cell; None if the cell does not exist."""
     if not place.cell:
         return None
     return MovePlace(address=place.address or usual, auth_port=place.auth_port, acct_port=place.acct_port)

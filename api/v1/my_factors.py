@@ -53,7 +53,12 @@ class Passkey(BaseModel):
 
 class PasskeyInput(Input):
     challenge: Challenge = Field(description="Challenge from the previous response, valid for five minutes.")
-    credential: Credential = Field(description="Response of navigator.credentials in the browser, from toJSON().")
+    credential: Credential = Field(
+        description=(
+            "Response of the passkey (WebAuthn). In the browser, call navigator.credentials.create(), and send "
+            "toJSON() of the result."
+        )
+    )
     name: Name = Field(description="Name of the passkey.")
 
 

@@ -19,11 +19,16 @@ class SignInAttempt(BaseModel):
     at: datetime = Field(description="Time of the sign-in, or of the last failed attempt in the group.")
     outcome: Literal["signed-in", "failed"] = Field(description="Outcome of the attempt: signed-in or failed.")
     attempts: int = Field(
-        description="Number of attempts in the group. Failed attempts are grouped by hour, reason and source.",
+        description=(
+            "Number of attempts in the group. Admit groups failed attempts by hour, reason and source; a sign-in "
+            "is a group of one."
+        ),
         examples=[3],
     )
-    since: datetime = Field(description="Time of the first attempt in the group.")
-    reason: str | None = Field(examples=["wrong-password"], description="Reason code of the failure.")
+    since: datetime = Field(description="Time of the sign-in, or of the first failed attempt in the group.")
+    reason: str | None = Field(
+        examples=["wrong-password"], description="Reason code of the failure; null for a successful sign-in."
+    )
     factors: list[str] = Field(
         examples=[["password", "totp"]],
         description="Factors of the sign-in: password, totp, passkey, recovery-code, sign-on.",

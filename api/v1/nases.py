@@ -100,7 +100,7 @@ class Nas(BaseModel):
     signing: NasSigning | None = Field(
         description=(
             "Use of Message-Authenticator by the NAS; null if the NAS must always send Message-Authenticator, or "
-            "sent no request. Only requests without EAP count."
+            "sent no request. These data cover only requests without EAP."
         )
     )
 
@@ -214,7 +214,7 @@ class NasUpdate(Input):
 
 class Vendor(BaseModel):
     name: str = Field(description="Name of the vendor.")
-    title: str = Field(description="Title of the vendor.")
+    title: str = Field(description="Display name of the vendor.")
     aliases: list[str] = Field(description="Other names of the vendor that the field `vendor` of a NAS accepts.")
     sends: dict[str, list[str]] = Field(description="RADIUS attributes that Admit sends for each result of a policy.")
     cannot: dict[str, str] = Field(

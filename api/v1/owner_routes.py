@@ -26,7 +26,7 @@ class OwnerRoutes(NamedTuple):
 def list_tenant_and_msp_routes(
     read: Permission, manage: Permission, effect: Effect, *more: Effect, takes_everything: bool = False
 ) -> Iterator[OwnerRoutes]:
-    """Yield the path, noun and permissions of an operation, for the tenant and for the MSP.
+    """Yield the path prefix, noun and permissions of an operation, first for tenants, then for MSPs.
 
     With `takes_everything`, a change requires every permission of the level (tenant or MSP).
     """

@@ -39,7 +39,7 @@ class Page(BaseModel, Generic[Item]):
 
 
 class Paging:
-    """Dependency with `limit` and `after`."""
+    """Query parameters `limit` and `after`, as a FastAPI dependency."""
 
     def __init__(self, limit: _Limit = 100, after: _After = "") -> None:
         self.limit = limit
@@ -74,7 +74,10 @@ class Paging:
 
 
 class SortedPaging(Paging):
-    """Dependency with `limit`, `after` and `sort`. A cursor is valid only for one sort order."""
+    """Query parameters `limit`, `after` and `sort`, as a FastAPI dependency.
+
+    A cursor is valid only for one sort order.
+    """
 
     def __init__(self, limit: int, after: str, sort: str) -> None:
         super().__init__(limit, after)
@@ -102,7 +105,7 @@ class SortedPaging(Paging):
 
 
 class OrderedPaging(SortedPaging):
-    """Page of a list in one of the list's sort orders."""
+    """Page of a list that has several sort orders."""
 
     def __init__(self, limit: int, after: str, order: SortOrder) -> None:
         super().__init__(limit, after, order.name)
@@ -110,7 +113,7 @@ class OrderedPaging(SortedPaging):
 
     @property
     def span(self) -> PageSpan:
-        """Return the rows to read. The span has one row more than the page, to detect whether a next page exists.
+        """Return which rows to read. The span has one row more than the page, to detect whether a next page exists.
 
         Raises InvalidInput.
         """
@@ -126,8 +129,8 @@ class OrderedPaging(SortedPaging):
     ) -> Page[Item]:
         """Return a page of `rows`, which the caller read from `span`.
 
-        `entity` returns the part of a row with the sort columns. `searched` is the key of the last searched row, if the
-        search did not reach the end of the list.
+        `entity` returns the object with the sort columns from a row. `searched` is the key of the last searched row, if
+        the search did not reach the end of the list.
         """
         page_rows = rows[: self.limit]
         key = self._order.row_key(entity(page_rows[-1])) if len(rows) > self.limit else searched

@@ -56,7 +56,7 @@ _DOCUMENT_REMEDY = "Send the document itself as a JSON object."
 _DOCUMENT_BODY = {
     "requestBody": {
         "required": True,
-        "description": f"The document itself, at most {MAX_DOCUMENT_BYTES} bytes. It is stored as written.",
+        "description": f"Policy document as JSON, at most {MAX_DOCUMENT_BYTES} bytes. Admit stores the text unchanged.",
         "content": {"application/json": {"schema": {"type": "object"}, "example": POLICY_EXAMPLE}},
     }
 }

@@ -42,7 +42,9 @@ class PolicyDecision(BaseModel):
         description='Verdict of the policy; "" if no policy decided. Monitor mode does not enforce the verdict.'
     )
     permitted: bool = Field(
-        description="Whether Admit admits the device. Monitor mode admits it regardless of the verdict."
+        description=(
+            "Whether Admit admits the device. In monitor mode, Admit admits the device regardless of the verdict."
+        )
     )
     monitored: bool = Field(description="Whether monitor mode applied to the decision.")
     monitored_by: str = Field(
@@ -58,7 +60,7 @@ class PolicyDecision(BaseModel):
 class UnmetExpectation(BaseModel):
     what: str = Field(examples=["main"], description="Part of the decision that the test compares.")
     expected: str = Field(description="Result that the test expects.")
-    came: str = Field(description="Result that the policy returns.")
+    came: str = Field(description="Result of the policy.")
 
 
 class PolicyTestRun(BaseModel):
@@ -79,8 +81,8 @@ class ComparisonResult(BaseModel):
     place: str = Field(description="Path of the comparison in the policy document.")
     attribute: str = Field(description="Name of the compared attribute.")
     operator: str = Field(description="Operator of the comparison.")
-    value: Any = Field(description="Value in the condition.")
-    seen: list[Any] = Field(description="Values of the attribute in the request.")
+    value: Any = Field(description="Value that the condition compares with.")
+    seen: list[Any] = Field(description="Values of the attribute in the evaluated request.")
     matched: bool = Field(description="Whether the comparison matched.")
 
 
@@ -99,7 +101,9 @@ class RecordedDecision(BaseModel):
         json_schema_extra={"enum": list(get_args(Verdict))},
     )
     permitted: bool = Field(
-        description=("Whether Admit admitted the device. Monitor mode admits it regardless of the verdict.")
+        description=(
+            "Whether Admit admitted the device. In monitor mode, Admit admits the device regardless of the verdict."
+        )
     )
     reason: str = Field(description="Reason code of the recorded decision.")
     rule: str = Field(description='Name of the rule that decided; "" if no rule decided.')
@@ -135,7 +139,9 @@ class ReplayOutcome(BaseModel):
         description='Verdict of the policy; "" if no policy decided. Monitor mode does not enforce the verdict.'
     )
     permitted: bool = Field(
-        description="Whether Admit admits the device. Monitor mode admits it regardless of the verdict."
+        description=(
+            "Whether Admit admits the device. In monitor mode, Admit admits the device regardless of the verdict."
+        )
     )
     monitored: bool = Field(description="Whether monitor mode applied to the decision.")
     monitored_by: str = Field(
@@ -200,7 +206,7 @@ class PolicyReplay(BaseModel):
     suppressed: int = Field(
         description="Number of rejects in the period that Admit only counted in the log entry of a similar reject."
     )
-    groups: int = Field(description="Total number of differences, including differences that are not listed.")
+    groups: int = Field(description="Total number of different results, including results that `differences` omits.")
     differences: list[ReplayDifference] = Field(
         description="Differences between the compared results and the results of the draft, in groups."
     )

@@ -78,7 +78,7 @@ class Redecision(ObservedModel):
     detail: str = Field(description='Explanation of the state in one sentence; "" if none.')
 
     def observed_fields(self) -> set[str]:
-        """Return the fields that the worker updates. The results change even after Admit has decided all sessions."""
+        """Return the fields that the worker updates, even after it has decided about all sessions."""
         beside = set(type(self).model_fields) - set(Redecision.model_fields)
         return beside | _RESULT_FIELDS if self.state in ("deciding", "sending") else beside
 
@@ -161,7 +161,10 @@ class CancelledRedecision(Redecision):
 
 
 class RedecisionPreviewInput(Input):
-    """Policy to preview: `draft`, otherwise `version`, otherwise the newest version."""
+    """Policy with which the preview decides.
+
+    This is the document `draft`; without `draft`, the stored `version`; without both, the newest version.
+    """
 
     model_config = body_example({"policy": "office", "version": 2})
 

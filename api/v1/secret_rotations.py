@@ -96,7 +96,7 @@ class SecretRotation(ObservedModel):
     plan: list[str] = Field(description="Next steps of the rotation.")
 
     def observed_fields(self) -> set[str]:
-        """Return the fields that change without a request of the user. Only the user decides about the end."""
+        """Return the fields that change without a request of the user, because NASes send requests and cells report."""
         return {"state", "opened_at", "nases", "plan"}
 
 

@@ -96,8 +96,12 @@ def list_sessions(
         str, Query(max_length=253, description="Chargeable-User-Identity of the sessions to list (RFC 4372).")
     ] = "",
     ended: Annotated[bool, Query(description="Whether to include ended sessions in the list.")] = False,
-    since: Annotated[PastMoment | None, Query(description="Time after which the listed sessions were live.")] = None,
-    until: Annotated[PastMoment | None, Query(description="Time before which the listed sessions started.")] = None,
+    since: Annotated[
+        PastMoment | None, Query(description="Start of the period in which the listed sessions were live.")
+    ] = None,
+    until: Annotated[
+        PastMoment | None, Query(description="End of the period in which the listed sessions started.")
+    ] = None,
 ) -> Page[Session]:
     """List sessions: live sessions newest first, then ended sessions by end time.
 

@@ -23,7 +23,7 @@ Email = Annotated[str, Field(max_length=255, pattern=EMAIL_PATTERN, examples=["a
 Password = Annotated[str, Field(max_length=1_000)]
 Challenge = Annotated[str, Field(max_length=MAX_TEXT_LENGTH, pattern=r"^[A-Za-z0-9_-]+$")]
 Code = Annotated[str, Field(max_length=40, examples=["123456"])]
-# Response of navigator.credentials, from toJSON().
+# Response of a passkey: toJSON() of the result of navigator.credentials.get() in the browser (WebAuthn).
 Credential = Annotated[dict[str, Any], Field(max_length=20)]
 
 
@@ -58,7 +58,12 @@ class PasskeyChallengeInput(Input):
 
 class SignInByPasskey(Input):
     challenge: Challenge = Field(description="Challenge of the previous response; valid for five minutes.")
-    credential: Credential = Field(description="Response of navigator.credentials in the browser, from toJSON().")
+    credential: Credential = Field(
+        description=(
+            "Response of the passkey (WebAuthn). In the browser, call navigator.credentials.get(), and send "
+            "toJSON() of the result."
+        )
+    )
 
 
 class PasswordReset(Input):
@@ -71,7 +76,7 @@ class PasswordLinkRequest(Input):
 
 
 class PasswordLinkResponse(BaseModel):
-    message: str = Field(description="Message to the person in one sentence.")
+    message: str = Field(description="Text to show to the person.")
 
 
 class SignedIn(BaseModel):
@@ -95,8 +100,9 @@ class SecondFactorRequired(BaseModel):
 class PasskeyOptions(BaseModel):
     options: dict[str, Any] = Field(
         description=(
-            "Options for navigator.credentials. Convert them with parseRequestOptionsFromJSON() or "
-            "parseCreationOptionsFromJSON()."
+            "Options for the passkey (WebAuthn). Convert the options with "
+            "PublicKeyCredential.parseRequestOptionsFromJSON() for navigator.credentials.get(), or with "
+            "parseCreationOptionsFromJSON() for create()."
         )
     )
     challenge: str = Field(

@@ -72,8 +72,8 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
         After the change, Admit rejects sign-ins that do not meet the rules. API tokens are not affected.
 
         The rules apply to all members, so you need every permission that a member can have. To set `sign_on_only`, you
-        need `member.manage`. A member with `member.manage` must also have signed in by the provider since the last
-        change of the provider's settings.
+        need `member.manage`. Also, at least one member with `member.manage` must have signed in by the provider since
+        the last change of the provider's settings.
         """
         with access.change() as change:
             now = rules.get_rule(change.session, owner=access.owner, lock=True)

@@ -32,7 +32,7 @@ class SignUpInput(Input):
 
 
 class SignUpResponse(BaseModel):
-    message: str = Field(description="Next step of the sign-up.")
+    message: str = Field(description="Text with the next step of the sign-up.")
 
 
 class SignUpConfirmation(Input):
@@ -45,8 +45,8 @@ class ConfirmedSignUp(BaseModel):
     tenant: str = Field(
         examples=["hill-school-k3m9pq"],
         description=(
-            'Slug of the new tenant; "" if Admit cannot create the tenant yet. Admit then creates the tenant later '
-            "and sends a mail."
+            'Slug of the new tenant; "" if Admit cannot create the tenant yet. In this case, Admit creates the '
+            "tenant later and sends a mail."
         ),
     )
 

@@ -32,7 +32,9 @@ class Snippet(BaseModel):
     kind: SnippetKind = Field(description="Form of the snippet: commands to paste, a file, or manual steps.")
     versions: str = Field(description="Software versions of the NAS that the snippet supports.")
     features: list[Feature] = Field(description="Features that the snippet configures.")
-    message_authenticator: str = Field(description="How the snippet handles Message-Authenticator (RFC 3579 3.2).")
+    message_authenticator: str = Field(
+        description="Whether the NAS sends Message-Authenticator (RFC 3579 3.2), and what to do if not."
+    )
 
 
 class SnippetText(Snippet):

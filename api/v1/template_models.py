@@ -55,9 +55,9 @@ class TemplateVersionInput(Input):
 
 
 class TemplateDifference(BaseModel):
-    part: str = Field(examples=["site:main.time_zone"], description="Path of the different part in the template.")
+    part: str = Field(examples=["site:main.time_zone"], description="Path, in the template, of the part that differs.")
     wanted: Any = Field(description="Value of the part in the template; null if the template has no value.")
-    found: Any = Field(description="Value of the part at the tenant; null if the tenant has no value.")
+    found: Any = Field(description="Current value of the part at the tenant; null if the tenant has no value.")
 
 
 class TemplateFollower(BaseModel):
@@ -194,5 +194,5 @@ class RolloutDetail(Rollout, ObservedModel):
     tenants: list[RolloutTenant] = Field(description="State of the roll-out at each tenant.")
 
     def observed_fields(self) -> set[str]:
-        """Return the fields that the running job updates."""
+        """Return the fields that the roll-out's job updates."""
         return {"stage", "tenants", "detail"} if self.state in ("running", "rolling-back") else set()

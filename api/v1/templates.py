@@ -271,10 +271,7 @@ def get_rollout(access: Reads, slug: _Slug, rollout_id: _RolloutId) -> RolloutDe
 
 @router.post("/{slug}/rollouts/{rollout_id}/pause", operation_id="pauseRollout")
 def pause_rollout(access: Changes, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
-    """Pause a roll-out.
-
-    Tenants that have the version keep the version.
-    """
+    """Pause a roll-out. Tenants that already have the new version keep this version."""
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
         row = rollouts.stop_rollout(change.session, actor=access.actor, msp_id=access.msp_id, rollout_id=rollout_id)
@@ -285,7 +282,7 @@ def pause_rollout(access: Changes, slug: _Slug, rollout_id: _RolloutId) -> Rollo
 def resume_rollout(access: RollsOut, slug: _Slug, rollout_id: _RolloutId) -> RolloutDetail:
     """Resume a paused roll-out.
 
-    The time to watch the current stage starts again. You need the same permissions as for `startRollout`.
+    Admit watches the current stage again for the full time. You need the same permissions as for `startRollout`.
     """
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)

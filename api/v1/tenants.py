@@ -104,16 +104,16 @@ class TenantSettings(BaseModel):
         description="Days without reports until a session counts as ended, if the NAS sends no interim reports."
     )
     failure_limit: int = Field(
-        description="Number of failed authentications after which Admit rejects a device until the window ends."
+        description="Number of failed logins within `failure_window_seconds` after which Admit rejects a device."
     )
-    failure_window_seconds: int = Field(description="Window for failed authentications of a device, in seconds.")
+    failure_window_seconds: int = Field(description="Seconds after which Admit resets the failure count of a device.")
     password_failure_limit: int = Field(
         description=(
-            "Maximum number of wrong passwords per user name within the window. Above this limit, Admit rejects "
-            "logins with this user name. A device from which the user has logged in before has a separate count."
+            "Maximum number of wrong passwords per user name within `password_failure_window_seconds`; then Admit "
+            "rejects the user name. A device from which the user has logged in before has a separate count."
         )
     )
-    password_failure_window_seconds: int = Field(description="Window for wrong passwords of a user name, in seconds.")
+    password_failure_window_seconds: int = Field(description="Seconds after which the count of wrong passwords resets.")
     realms: list[str] = Field(
         description="Realms and NetBIOS domains to remove from user names: with CORP and corp.example, "
         "CORP\\anna and anna@corp.example become anna."
@@ -129,7 +129,7 @@ class TenantInput(Input):
     slug: Slug = Field(examples=["hill-school"], description="Slug of the tenant, which is a DNS label.")
     name: Name = Field("", examples=["Hill School"], description="Name of the tenant.")
     server_names: list[Annotated[str, Field(max_length=253)]] = Field(
-        default=[], max_length=10, description="Names that devices check in the RADIUS server's certificate."
+        default=[], max_length=10, description="Names in the RADIUS server's certificate, which devices check."
     )
     policy: Literal["standard", "none"] = Field(
         "standard",
@@ -180,7 +180,7 @@ class TenantUpdate(Input):
         None,
         ge=0,
         le=tenants.MAX_REPLAY_DAYS,
-        description="Days of requests that Admit replays before you publish a policy; 0 for no replay.",
+        description="Days of requests that Admit replays before you publish a policy; 0 for none.",
     )
     renewal_keeps_key: Omittable[bool] = Field(
         None, description="Whether devices can renew a certificate with the same key."
@@ -207,28 +207,28 @@ class TenantUpdate(Input):
         None,
         ge=1,
         le=1_000_000,
-        description="Number of failed authentications after which Admit rejects a device until the window ends.",
+        description="Number of failed logins within `failure_window_seconds` after which Admit rejects a device.",
     )
     failure_window_seconds: Omittable[int] = Field(
         None,
         ge=1,
         le=3_600,
-        description="Window for failed authentications of a device, in seconds.",
+        description="Seconds after which Admit resets the failure count of a device.",
     )
     password_failure_limit: Omittable[int] = Field(
         None,
         ge=1,
         le=1_000_000,
         description=(
-            "Maximum number of wrong passwords per user name within the window. Above this limit, Admit rejects "
-            "logins with this user name. A device from which the user has logged in before has a separate count."
+            "Maximum number of wrong passwords per user name within `password_failure_window_seconds`; then Admit "
+            "rejects the user name. A device from which the user has logged in before has a separate count."
         ),
     )
     password_failure_window_seconds: Omittable[int] = Field(
         None,
         ge=1,
         le=3_600,
-        description="Window for wrong passwords of a user name, in seconds.",
+        description="Seconds after which the count of wrong passwords resets.",
     )
     realms: Omittable[list[Annotated[str, Field(max_length=253)]]] = Field(
         None,

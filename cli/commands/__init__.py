@@ -1,4 +1,4 @@
-"""Commands: each module with a click command named `command`, such as `tenant.py` for `./admit tenant`.
+"""Commands of `./admit`. Each module has a click command with the name `command`: `tenant.py` has `./admit tenant`.
 
 All other commands are in `cli/remote/commands.toml`.
 """

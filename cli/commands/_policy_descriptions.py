@@ -1,4 +1,4 @@
-"""Texts for results of policy tests, replays and simulations. Functions that read policy and request files."""
+"""Texts for results of policy tests, replays and simulations, and functions that read policy and request files."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -16,7 +16,7 @@ from radius.agent.paths import CellPaths
 @click.option("--purge", is_flag=True, help="Also delete all data: database, keys, certificates and logs.")
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
 def command(purge: bool, yes: bool) -> None:
-    """Stop every process of this checkout, including those without a supervisor."""
+    """Stop every process of this checkout, including processes whose supervisor has ended."""
     layout = find_arrangement()
     if layout is None:
         click.echo("Nothing to stop: Admit was never started here.")

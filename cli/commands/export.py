@@ -137,7 +137,7 @@ def _copy(api: ApiClient, tenant: str, job: dict[str, Any], output: Path) -> Non
     try:
         output.mkdir(mode=0o750, parents=True, exist_ok=True)
         for name in [*(part["file"] for part in job["files"]), MANIFEST]:
-            # Same mode as in the folder of exports, which others cannot read.
+            # Same mode as in the folder of exports, which other users cannot read.
             handle = os.open(output / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
             with os.fdopen(handle, "wb") as copy:
                 download(api, "download-export-file", copy, tenant=tenant, export=str(job["id"]), file=name)

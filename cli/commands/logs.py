@@ -48,7 +48,7 @@ def _logs(layout: Layout) -> dict[str, Path]:
 
 
 class Tail:
-    """Reads new lines of a log file, also after rotation, when the path names another or a shorter file."""
+    """Reads new lines of a log file, also after a rotation, which replaces or truncates the file."""
 
     def __init__(self, path: Path, prefix: str) -> None:
         self._path = path

@@ -34,7 +34,7 @@ _DICTIONARY = Path("/usr/share/freeradius/dictionary")
 slug_option = click.option(
     "--slug", "-s", default="", help="Slug of the policy; optional if the tenant has only one policy."
 )
-site_option = click.option("--site", metavar="SLUG", help="Slug of the site whose time zone and fallback apply.")
+site_option = click.option("--site", metavar="SLUG", help="Slug of the site at which the command evaluates requests.")
 document_argument = click.argument("file", type=click.File("rb"))
 
 
@@ -386,7 +386,7 @@ def replay(
 @command.command()
 @tenant_option
 @slug_option
-@click.option("--draft", type=click.File("rb"), help="File with the policy document to use.")
+@click.option("--draft", type=click.File("rb"), help="File with the policy document that decides the request.")
 @site_option
 @click.option(
     "--request",
@@ -402,7 +402,9 @@ def replay(
 @click.option(
     "--at", help="Time of the request, such as 2026-01-05T09:00:00Z (default now or the time of the decision)."
 )
-@click.option("--as-given", is_flag=True, help="Use only the data in the request.")
+@click.option(
+    "--as-given", is_flag=True, help="Use only the attributes in the request, without attributes that Admit adds."
+)
 @json_option
 def simulate(
     tenant: str,
@@ -421,7 +423,7 @@ def simulate(
     tenant's only policy, in this order. The default site is the site of the NAS. Attributes have the names that
     conditions use. RADIUS attributes can also have the names from RADIUS (NAS-Identifier). Missing values are derived
     from the packet and from stored data of the NAS, the endpoint `mac` and the user `user.name`. Exit status 0 for
-    permit and deny, 2 if the request or policy has mistakes.
+    every verdict, 2 if the request or policy has mistakes.
     """
     if (request_file is None) == (decision is None):
         raise click.UsageError("Use either --request or --decision.")

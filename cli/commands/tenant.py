@@ -29,7 +29,7 @@ def command() -> None:
 @click.argument("slug")
 @click.option("--name", help="Display name of the tenant (default SLUG).")
 @click.option("--msp", metavar="SLUG", help="Slug of the tenant's MSP (default the only MSP).")
-@click.option("--place", metavar="LABEL", help="Label of the cell for the tenant.")
+@click.option("--place", metavar="LABEL", help="Label of the tenant's cell (default any label).")
 @click.option(
     "--policy",
     type=click.Choice(("standard", "none")),

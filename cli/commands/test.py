@@ -114,7 +114,9 @@ def _passes(name: str, check: tuple[str, ...]) -> bool:
 
 @contextmanager
 def _byte_code_made() -> Iterator[None]:
-    """Compile byte code on another processor while the block runs. Otherwise each test worker would compile the code.
+    """Compile the code to byte code in a separate process while the block runs.
+
+    Otherwise each test worker would compile it.
 
     Files that do not compile fail later, in the tests.
     """

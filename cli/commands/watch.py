@@ -62,7 +62,7 @@ def command(
 
 
 def _format_mac(text: str) -> str:
-    """MAC address as in events (RFC 7042 2.1)."""
+    """Return the MAC address in the format of events (RFC 7042 2.1)."""
     return display_mac(require_mac(text)).upper().replace(":", "-")
 
 

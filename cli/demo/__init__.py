@@ -1,1 +1,4 @@
-"""The demo: two tenants, and checks with independent supplicants and NASes. The board is the table of results."""
+"""The demo: two tenants, and checks with supplicants and NASes from other projects.
+
+The board is the table of results.
+"""

@@ -77,7 +77,10 @@ class Board:
 
 
 def run_board(domain: CommandContext, *, with_long: bool) -> Board:
-    """Create missing objects, run all checks (only fast checks without `with_long`), and store the board."""
+    """Create missing objects of the demo, run the checks, and store the board.
+
+    Without `with_long`, runs only fast checks.
+    """
     demo = seed(domain)
     checks = all_checks(demo)
     tried = [check for check in checks if with_long or not check.takes_long]

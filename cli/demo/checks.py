@@ -1,4 +1,4 @@
-"""Definition of a check, the log rows of its requests, and the texts of results."""
+"""Checks of the demo: definition of a check, log rows of its requests, and texts for its results."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -97,7 +97,8 @@ class Check:
     expected: str
     # Expected reason code in auth_log; "" if Admit must log nothing.
     reason: str
-    # Sends the requests of the check. Each request contains the argument, by which the demo finds the log rows.
+    # Sends the requests of the check. The argument is the check's mark: each request contains the mark, and the demo
+    # finds the log rows by the mark.
     act: Callable[[str], Observation]
     # Returns a text about the log rows of the check.
     tell: Callable[[Evidence], str] = _no_text

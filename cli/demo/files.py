@@ -1,4 +1,4 @@
-"""Files of the demo. The files belong to the user of the command.
+"""Files of the demo, which belong to the user of the command.
 
 The demo writes the files after the database transaction.
 """

@@ -17,7 +17,7 @@ from nac.tenancy.tenants import service as tenants
 
 
 def main(*, json: bool, with_long: bool) -> int:
-    """Create missing objects, run the checks and show the board. Returns the exit status.
+    """Create missing objects of the demo, run the checks and show the board. Returns the exit status.
 
     Call this function in a click context.
     """
@@ -25,7 +25,10 @@ def main(*, json: bool, with_long: bool) -> int:
 
 
 def show_after_start() -> None:
-    """Create missing objects and run the checks after a start. Prints unexpected results, and how to reset the demo."""
+    """Create missing objects of the demo and run the checks after a start of Admit.
+
+    Prints unexpected results, and how to reset the demo.
+    """
     try:
         board = run_board(CommandContext(), with_long=False)
     except AdmitError as exc:
@@ -43,7 +46,10 @@ def show_board(board: Board, *, as_json: bool) -> int:
 
 
 def show_last_board(settings: Settings) -> bool:
-    """Show the last board, if a board exists and had no differences. Returns whether a board was shown."""
+    """Show the last board, if a board exists and all its results were as expected.
+
+    Returns whether a board was shown.
+    """
     board = read_last_board(settings)
     if board is None or not board.ok:
         return False

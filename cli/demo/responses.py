@@ -1,4 +1,7 @@
-"""Responses to a RADIUS client, in the same form for all tools. Names and values are as in radclient."""
+"""Responses that eapol_test and radclient received, in the same form for both tools.
+
+Names and values are as in radclient.
+"""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Creates missing objects of the demo. Does not revert changes by people.
+"""Creates missing objects of the demo. Objects that people have changed stay changed.
 
 Only files contain the API tokens of the demo, so the demo creates a token again if its file is missing or invalid.
 """
@@ -141,7 +141,7 @@ class Demo:
 
 
 def seed(domain: CommandContext) -> Demo:
-    """Create missing objects and wait until the cells use the objects. Repeated calls change nothing."""
+    """Create missing objects of the demo, and wait until the cells use the objects. Repeated calls change nothing."""
     now = utc_now()
     root = domain.settings.var_dir / "demo"
     for slug in TENANTS:

@@ -180,9 +180,9 @@ def docstring_form(source: SourceFile) -> Iterator[tuple[int, str]]:
 
 
 def interface(source: SourceFile) -> Iterator[tuple[int, str]]:
-    """The domain does not depend on a user interface.
+    """Domain code does not depend on a user interface.
 
-    Advice of the domain names operations of the API, and each interface renders these names.
+    Advice in domain code names API operations, and each user interface translates these names.
     """
     if source.path.startswith(_WITHOUT_INTERFACE):
         for number, line in enumerate(source.text.splitlines(), start=1):

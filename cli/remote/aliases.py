@@ -15,7 +15,7 @@ A line is `verb = "operationId word..."`. A word has one of these forms:
 * `--option=field-`: the option removes keys of the object `field`.
 * `--flag>operationId`: the flag calls another operation.
 * `--flag=field:value`: the flag sets the field to this value.
-* `field=value`: the field has this fixed value, or this value if the user sets no flag of the field.
+* `field=value`: the field has this value, unless the user sets a flag of the field.
 * `^field=listNouns.name:id`: the value of the field is the `id` of the item with this `name`. Without `:id`, the value
   of the field is the name itself. If the user omits the value, the command uses the only item of the list.
 * `?field`: the exit status is 1 unless this field of the result is true.

@@ -1,4 +1,4 @@
-"""The operations of this checkout's API and the short commands, in a file that loads within milliseconds.
+"""The catalog: a file with the operations of this checkout's API and the short commands, which loads in milliseconds.
 
 Admit creates the file from the code at the first use and after each change of the code. The creation takes seconds.
 """

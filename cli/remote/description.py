@@ -110,7 +110,9 @@ def _body(document: Document, told: Document) -> tuple[str, Document]:
 
 
 def _members(document: Document, schema: Document) -> list[OperationInput]:
-    """Return the values of a body. The name of a value inside an object contains a dot, such as `settings.url`.
+    """Return the values that a body can have.
+
+    The name of a value inside an object contains a dot, such as `settings.url`.
 
     If the body has several forms, the result has the values of each form.
     """

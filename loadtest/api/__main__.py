@@ -33,7 +33,7 @@ from tests.api.app_server import serve_app
 
 _TARGET_MILLISECONDS = 150.0
 _MAX_REQUESTS = 100
-# Load average of the last minute, below which the machine counts as idle.
+# The machine counts as idle if the load average of the last minute is below this value.
 _CALM_LOAD_AVERAGE = 1.0
 _WITHOUT_LIMITS = {"API_REQUESTS_PER_MINUTE": "0", "API_OWNER_REQUESTS_PER_MINUTE": "0"}
 
@@ -238,12 +238,12 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=10_000_000, help="number of rows of the auth log")
     parser.add_argument("--days", type=int, default=365, help="number of days in the auth log")
     parser.add_argument("--tenants", type=int, default=200)
-    parser.add_argument("--live", type=int, default=1_000_000, help="sessions")
+    parser.add_argument("--live", type=int, default=1_000_000, help="number of live sessions")
     parser.add_argument(
         "--share",
         type=float,
         default=1.0,
-        help="scale of the row numbers of lists (default 1: 300,000 endpoints)",
+        help="for the command lists: factor for the numbers of rows (default 1: 300,000 endpoints)",
     )
     parser.add_argument("--patience", type=float, default=0.0, help="minutes to wait for an idle machine")
     parser.add_argument("--rounds", type=int, default=20, help="number of repetitions of each search")

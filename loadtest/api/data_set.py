@@ -1,4 +1,7 @@
-"""Tenants of very unequal sizes and their logs: a year of authentications, a million live sessions."""
+"""Creates the test data of the API load tests: tenants of very unequal sizes, and their logs.
+
+The logs have a year of authentications and a million live sessions.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -23,7 +26,7 @@ from nac.kit.permissions import PermissionLevel, permissions_at
 _STEEPNESS = 1.1
 _ROWS_OF_A_DEVICE = 400
 _SITES, _NASES = 4, 20
-# A device of each tenant that was seen only on the log's first day.
+# Number of a device that each tenant has, and that appears only on the first day of the log.
 LOST_DEVICE = 0xFFFFFF
 
 _TENANTS = """
@@ -128,7 +131,7 @@ FROM (
 _SLICE = 100_000
 # Number of days that the benchmark fills at the same time, on two cores.
 _CONCURRENT_DAYS = 2
-# Number of different days; the others are copies, because copying rows is much faster than generating them.
+# Number of days with generated rows. The rows of all other days are copies, because copying is much faster.
 _DIFFERENT_DAYS = 12
 
 
@@ -143,7 +146,7 @@ class TenantRows:
 
     @property
     def shares(self) -> list[float]:
-        """Return the cumulative shares of all rows (0 to 1) that belong to the tenants, without the last tenant."""
+        """Return the share of rows (0 to 1) that the n largest tenants have together, for each n except the last."""
         weights = [1 / number**_STEEPNESS for number in range(1, len(self.ids) + 1)]
         return [share / sum(weights) for share in accumulate(weights)][:-1]
 
@@ -300,7 +303,7 @@ def fill_lists(
 
 
 def auth_log_sizes(url: str) -> dict[str, int]:
-    """Return the size of the auth log in bytes: its rows, and its indexes."""
+    """Return two sizes in bytes: of the rows and of the indexes of the auth log."""
     query = """
         SELECT sum(pg_table_size(inhrelid))::bigint, sum(pg_indexes_size(inhrelid))::bigint
         FROM pg_inherits WHERE inhparent = 'auth_log'::regclass

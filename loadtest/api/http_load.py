@@ -16,7 +16,7 @@ _WORST = 5
 @dataclass(slots=True)
 class RequestTimings:
     seconds: float = 0.0
-    # Milliseconds by path.
+    # Response times in milliseconds, by path.
     milliseconds: list[tuple[float, str]] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
 

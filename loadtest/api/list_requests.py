@@ -43,7 +43,7 @@ _BY_NAME: Mapping[str, _Values] = {
     "user": ("{user}", "nobody"),
     "vendor": ("cisco", "zzz"),
 }
-# Sample values for filters whose name has another meaning in one operation.
+# Sample values for one operation, in which the name of the filter has another meaning than in `_BY_NAME`.
 _OPERATION_VALUES: Mapping[tuple[str, str], _Values] = {
     ("listSecretRotationNases", "nas"): (),
     ("listNases", "vendor"): ("cisco", "aruba"),
@@ -109,7 +109,7 @@ def _values(description: Description, operation: str, parameter: Description) ->
 
 
 def _choices(description: Description, schema: Description) -> list[str]:
-    """Return the values of an enumeration. The parameter may also be a list of such values."""
+    """Return the values of an enumeration, or of the items of a list; [] if any value is allowed."""
     while "$ref" in schema:
         schema = description["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     if schema.get("type") == "boolean":

@@ -1,4 +1,4 @@
-"""Statements of one API request, and PostgreSQL's plans for the statements."""
+"""Records the SQL statements of an API request, and PostgreSQL's plans for these statements."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ _LOGS = ("auth_log", "accounting_log", "session_history", "usage_hours")
 @dataclass(frozen=True)
 class StatementPlan:
     statement: str
-    # Partitions of logs that the statement read, and partitions that it read completely.
+    # Log partitions that the statement read, and log partitions that it read completely (without an index).
     partitions: frozenset[str]
     scanned: frozenset[str]
     milliseconds: float
@@ -38,7 +38,7 @@ class RequestPlans:
 
     @property
     def planning(self) -> float:
-        """Return the planning time in milliseconds of all statements that read a log."""
+        """Return the total planning time, in milliseconds, of the statements that read a log."""
         return sum(plan.planning_milliseconds for plan in self.plans)
 
     @property

@@ -1,4 +1,4 @@
-"""Rows and blocks that PostgreSQL reads for each list of the API.
+"""Counts the rows and blocks that PostgreSQL reads for each list of the API.
 
 Other work on the machine does not change these numbers.
 """
@@ -31,7 +31,7 @@ WHERE t.slug = %(slug)s AND s.stopped_at IS NULL ORDER BY s.id LIMIT 1
 """
 _MOMENT = 'YYYY-MM-DD"T"HH24:MI:SS"Z"'
 Values = Mapping[str, str]
-# As in EXPLAIN's JSON.
+# JSON of PostgreSQL's EXPLAIN.
 ExplainOutput = dict[str, Any]
 
 
@@ -40,9 +40,9 @@ class ReadCost:
     asking: ListRequest
     tenant: str
     items: int
-    # Rows that the most expensive statement read, whether or not they matched. Excludes rows of groups.
+    # Number of rows that the most expensive statement read, including rows that did not match. Excludes rows of groups.
     rows: int
-    # Blocks of all statements.
+    # Number of blocks that all statements read.
     blocks: int
     milliseconds: float
     # Tables above SMALL_ROWS that were read completely.
@@ -63,14 +63,14 @@ def measure_read_costs(
     tenants: Sequence[Values],
     wanted: Callable[[ListRequest], bool] = lambda _: True,
 ) -> Iterator[ReadCost]:
-    """Query the lists that `wanted` selects: for each tenant, or once if the list belongs to an MSP or the platform."""
+    """Query the lists that `wanted` selects: lists of tenants for each tenant, all other lists once."""
     engine: Engine = app.state.engine
     for asking in filter(wanted, iterate_list_requests(app.openapi())):
         for values in tenants if asking.is_tenants else tenants[:1]:
             with _record_plans(engine) as plans:
                 answer = client.get(asking.of(values))
-            # The sample object of the request, such as a site, may not exist. Or the list requires a person, not a
-            # token.
+            # Skip the list: the sample object of the request, such as a site, may not exist. Or the list may require a
+            # person.
             if answer.status_code in (403, 404):
                 continue
             assert answer.status_code == 200, (asking.name, answer.text)

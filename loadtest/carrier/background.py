@@ -68,7 +68,7 @@ SELECT tenant_id, at, %(cell)s, nas, '192.0.2.1', '', mac, '', 'mab', true, 'rul
     ), 20, 0, 'permit'
 FROM decided
 """
-# Copies a published policy from a tenant that has a cell.
+# SQL statement that copies a published policy to a tenant. The policy comes from a tenant that has a cell.
 _POLICIES = """
 WITH copied AS (
     INSERT INTO policies (tenant_id, slug, name, published_version)
@@ -165,8 +165,9 @@ def _count_judged_sessions(owner: Engine) -> int:
 
 
 def publish_policy(engine: Engine, tenant_id: TenantId) -> UUID:
-    """Publish the policy that `_POLICIES` copies. It has the usual rules, and the rule that is in the rows of
-    `_DECISIONS`.
+    """Publish a policy. The SQL statement `_POLICIES` copies this policy to the other tenants.
+
+    The policy has the usual rules, and the rule that the rows of `_DECISIONS` name.
     """
     document = policy_document()
     when = {"attribute": "method", "operator": "equals", "value": "mab"}

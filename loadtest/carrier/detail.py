@@ -1,4 +1,4 @@
-"""Variants of accounting_log, which store different numbers of a record's attributes."""
+"""Variants of the table accounting_log, to measure the cost of storing an accounting record's attributes."""
 
 from typing import Literal, get_args
 

@@ -1,7 +1,8 @@
 """Repeats a job of the worker until standard input ends. Usage: python -m loadtest.carrier.job_loop <job> <pause>.
 
 Uses the worker's environment variables. Prints a line at the start, and the number of runs at the end. Runs the job at
-least once. Accepts any job of `worker.app`. For jobs that would have no work, `PREPARE` creates work.
+least once. Accepts any job of `worker.app`. For jobs that would have nothing to do, the SQL statements in `PREPARE`
+create work.
 """
 
 import os
@@ -35,7 +36,7 @@ SELECT id FROM tenants
 WHERE slug LIKE 'data-%' AND EXISTS (SELECT FROM accounting_log a WHERE a.tenant_id = tenants.id)
 LIMIT 1 ON CONFLICT DO NOTHING
 """
-# Write a day that no tenant retains, and a day that every fifth tenant retains.
+# Write log rows of two days: a day that no tenant retains, and a day that every fifth tenant retains.
 _OLD_DAYS = """
 DELETE FROM retention_terms WHERE log = 'accounting'; -- as if the settings had been announced long ago
 INSERT INTO retention_settings (tenant_id, log, days)

@@ -64,7 +64,7 @@ class TenantSessions:
     """The live sessions of one tenant, with methods that compute the values of a session."""
 
     tenant_id: UUID
-    # Index of the tenant in the preload.
+    # Number of the tenant, from 0.
     number: int
     sessions: int
     # Time of the preload in epoch seconds.

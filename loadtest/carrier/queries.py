@@ -1,4 +1,4 @@
-"""Target P10: a help desk's queries of live sessions, through Admit's session service.
+"""Measures target P10: a help desk's queries of live sessions, with Admit's session service.
 
 This module also prints the results of a benchmark as a Markdown table or JSON.
 """

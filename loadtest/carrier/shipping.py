@@ -1,4 +1,4 @@
-"""Speed of copying accounting records into PostgreSQL. Several databases run the same workload in turns."""
+"""Measures how fast Admit copies accounting records to PostgreSQL. Several databases run the same workload in turns."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -50,12 +50,12 @@ class DatabaseState:
     live: int
     dead: int
     updates: int
-    # Updates without a new index entry.
+    # Number of HOT updates, which need no new index entry.
     hot_updates: int
     connections: int
 
     def hot_share_since(self, before: "DatabaseState") -> float | None:
-        """Share of HOT updates (heap-only tuples, without a new index entry); None without updates."""
+        """Return the share of HOT (heap-only tuple) updates since `before`; None without updates."""
         updates = self.updates - before.updates
         return (self.hot_updates - before.hot_updates) / updates if updates else None
 
@@ -232,7 +232,7 @@ def _backend_seconds(database: Database) -> Callable[[], float]:
 
 
 def _read_state(url: str) -> DatabaseState:
-    """Read the state. `url` must be the URL of a superuser."""
+    """Read the state of the database. `url` must be the URL of a superuser."""
     with psycopg.connect(url, autocommit=True) as connection:
         row = connection.execute(_STATE).fetchone()
     assert row is not None

@@ -100,7 +100,7 @@ def _show_flood(limit: int | None, rate: int, seconds: float) -> None:
 def _show_kept_answers() -> None:
     """Print the memory that radiusd needs for stored responses.
 
-    New source ports ensure that radiusd treats no request as a repetition.
+    Each request has a new source port, so radiusd does not treat the request as a repetition.
     """
     with _cell(0) as (cell, system):
         source = mab_source(system.devices)

@@ -119,7 +119,7 @@ def _load(made: ProvisionedTenant, pace: int, seconds: float, agent: ProcessTree
 
 
 def compare_transports() -> None:
-    """Measure Redis with one event and with many events in an entry, without a reader and with a reader that hangs."""
+    """Measure the cost in Redis for entries with one event and with many events, without and with a hanging reader."""
     server = RedisServer()
     server.start()
     try:

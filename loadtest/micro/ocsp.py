@@ -74,9 +74,7 @@ class OcspRequests:
         return self._post(self._question(secrets.choice(self._issued), x509.OCSPNonce(secrets.token_bytes(32))))
 
     def not_kept(self) -> bytes:
-        """Return requests about unknown serial numbers. The responder does not cache these responses, and signs each of
-        them.
-        """
+        """Return requests about unknown serial numbers, for which the responder has no cached response."""
         digest = hashes.SHA1()  # noqa: S303 -- what clients name issuers by
         known = OCSPRequestBuilder().add_certificate(self._issued[0], self._issuer, digest).build()
         builder = OCSPRequestBuilder().add_certificate_by_hash(

@@ -40,9 +40,9 @@ CODES = {"REJECT": 0, "FAIL": 1, "OK": 2, "HANDLED": 3, "NOOP": 7, "UPDATED": 8}
 
 
 def install(log: Callable[[str], object]) -> None:
-    """Install the replacement. Call the function before the import of radius.module.
+    """Install the replacement of the module `radiusd`. Call this function before the import of radius.module.
 
-    The function `log` is called with each line for radiusd's log.
+    The replacement calls `log` with each line for radiusd's log.
     """
     module = types.ModuleType("radiusd")
     for name, code in CODES.items():

@@ -41,9 +41,10 @@ class _Device:
         self._supplicant = Supplicant(context, files.identity, attributes)
 
     def is_refused(self, *, resume: bool = True) -> bool:
-        """Whether Admit rejects the device. The device stores the TLS session for the next attempt.
+        """Authenticate the device, and return whether Admit rejects it.
 
-        If `resume` is true, raises BenchError if the TLS session was not resumed.
+        The device stores the TLS session for the next attempt. If `resume` is true, raises BenchError if the TLS
+        session was not resumed.
         """
         conversation = EapTls(self._target, self._supplicant, resume=resume, keep_session=True)
         run = self._client.run(_once(conversation), count=1, window=1)

@@ -125,7 +125,7 @@ def slow_backends() -> Iterator[tuple[int, int]]:
             self.send_response(204)
             self.end_headers()
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- http.server's own word for it
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the name in http.server
             """Log nothing."""
 
     async def verify(slot: int, name: bytes, password: bytes) -> VerificationResult:

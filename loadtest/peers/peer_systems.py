@@ -1,4 +1,4 @@
-"""The peers of a benchmark as systems under test. The peers start together and end together."""
+"""Starts the peers of a benchmark (other RADIUS servers), and ends them together."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ def running_peers(names: Sequence[str], known: Sequence[tuple[str, str]]) -> Ite
     """Run the named peers. Each peer accepts the MAC addresses in `known`, with their VLANs."""
     with ExitStack() as stack:
         # Session files are on a tmpfs for all systems.
-        shared_memory = Path("/dev/shm")  # noqa: S108 -- mkdtemp's name is ours alone
+        shared_memory = Path("/dev/shm")  # noqa: S108 -- mkdtemp creates a unique name
         memory = shared_memory if shared_memory.is_dir() else None
         folder = _folder(stack, None)
         sessions = _folder(stack, memory)

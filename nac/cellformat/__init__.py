@@ -1,1 +1,1 @@
-"""Data formats that cells share with the rest of Admit: replica, journal, policy attributes of a packet, Class."""
+"""Data formats that cells share with the rest of Admit: replica, journal, policy attributes, Class."""

@@ -1,7 +1,7 @@
 """Policy attributes that describe a device, whether approved or not: vendor, profile, posture.
 
-radiusd's module reads only the attributes that a policy uses. The worker uses these functions for endpoint groups whose
-members a rule selects.
+radiusd's module reads only the attributes that a policy uses. The worker uses the functions of this module to find the
+members of groups by rule.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,8 @@ def _first_seen_age(endpoint: EndpointRecord, now_seconds: int) -> int | None:
     return max(0, now_seconds - endpoint.first_seen) // _DAY_SECONDS if endpoint.first_seen else None
 
 
-# Functions of the record and the current time (epoch seconds). They return None or "" if the value is unknown.
+# Attribute -> function (endpoint record, current time in epoch seconds). A function returns None or "" for an unknown
+# value.
 _FACT_READERS: Mapping[str, Callable[[EndpointRecord, int], str | int | None]] = {
     "endpoint.vendor": lambda endpoint, _: endpoint.vendor,
     "endpoint.profile": lambda endpoint, _: endpoint.profile,

@@ -42,7 +42,7 @@ def strip_realm(name: str, realms: Collection[str]) -> str:
 
 
 def name_for_realms(name: str, realms: Collection[str], own_realms: Collection[str] = ()) -> UserName | None:
-    """Return the name for an identity source that handles only these `realms`; None if it does not handle the name.
+    """Return the name for an identity source that handles only these `realms`; None for a name with another realm.
 
     If `realms` is empty, the source handles all names, and the function removes the tenant's `own_realms` (lower case).
     """

@@ -44,7 +44,7 @@ _PRIVATE = frozenset(
 )
 _OWN_PREFIXES = ("Admit-", "TLS-", "Tmp-")
 _PREFIX = "radius."
-# Limit of the caches, because an attacker can invent names.
+# Maximum number of names in each cache. An attacker can send any number of names.
 _MAX_NAMES = 5_000
 
 

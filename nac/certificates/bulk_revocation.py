@@ -27,7 +27,7 @@ from nac.sessions.coa_requests import request_queue
 from pki.serials import serial_bytes
 
 BATCH_SIZE = 1_000
-# Only authorities can be revoked because of cACompromise (RFC 5280 5.3.1).
+# Only authorities can have the revocation reason cACompromise (RFC 5280 5.3.1).
 AuthorityRevocationReason = RevocationReason | Literal["cACompromise"]
 AUTHORITY_REVOCATION_REASONS: tuple[AuthorityRevocationReason, ...] = (*REVOCATION_REASONS, "cACompromise")
 

@@ -11,9 +11,9 @@ from nac.models import Tenant
 from pki.names import San, build_san, read_sans
 
 SERVER_PROFILE = "eap-server"
-# Characters that names of Admit's authorities must not contain, because radiusd changes these characters. Its attribute
-# parser removes escapes (a backslash before n, r, t, " or digits) from the names that OpenSSL prints. Its Python module
-# escapes the names again.
+# Characters that names of Admit's authorities must not contain, because radiusd changes these characters. The attribute
+# parser of radiusd removes escapes (a backslash before n, r, t, " or digits) from the names that OpenSSL prints. The
+# Python module of radiusd (rlm_python3) escapes the names again.
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 .,&()'-]+")
 # With this limit, "<name> Issuing CA" fits into the 64 characters of a common name.
 _MAX_PLAIN_LENGTH = 48

@@ -32,7 +32,8 @@ from pki.uploads import (
     read_certificates,
 )
 
-# Limited because radiusd reads a file for each authority, and each decision about a certificate reads all authorities.
+# Maximum number of external authorities. Limited because radiusd reads a file for each authority, and each decision
+# about a certificate reads all authorities.
 MAX_AUTHORITIES = 100
 # Maximum number of authorities with equal names. Admit checks a new certificate against each of these authorities.
 MAX_SAME_NAME = 8

@@ -144,7 +144,7 @@ class OcspResponder:
         self._look_up.close()
 
     def recall(self, authority_id: UUID, data: bytes, *, now: datetime) -> OcspResponse | None:
-        """Return the response to `data` (a DER request) from the cache; None if the cache lacks a status."""
+        """Return the response to `data` (a DER request) from the cache; None if the cache lacks a requested status."""
         authority = self._kept(authority_id)
         if authority is None:
             return None

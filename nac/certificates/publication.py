@@ -61,7 +61,7 @@ class PublicationResult:
 
 
 def list_due(session: Session, *, now: datetime, authority_id: UUID | None = None) -> Sequence[DuePublication]:
-    """List the revocation lists and OCSP signers that are due, for all authorities of all tenants or one authority."""
+    """List the due revocation lists and OCSP signers of one authority, or of all authorities of all tenants."""
     parameters = {"moment": now, "list_every": LIST_INTERVAL, "which": authority_id}
     return [DuePublication(*row) for row in session.execute(_DUE_SQL, parameters)]
 
@@ -269,7 +269,7 @@ def signer_context(signer_id: UUID) -> str:
 
 
 def list_subordinate_revocations(session: Session, authority_id: UUID) -> dict[bytes, Revocation | None]:
-    """Map the serial number of each authority that this authority signed to its revocation; None if not revoked."""
+    """Return the revocation of each authority that this authority signed, by serial number; None if not revoked."""
     row = CertificateAuthority
     query = select(row.certificate_der, row.status, row.revoked_at, row.revocation_reason, row.not_before)
     below: dict[bytes, Revocation | None] = {}

@@ -295,7 +295,7 @@ def has_own_authorities(session: Session, tenant_id: TenantId) -> bool:
 
 
 def list_requested_server_names(session: Session, tenant_id: TenantId) -> Sequence[str]:
-    """Return the DNS names of the RADIUS server that were requested with the newest creation of authorities."""
+    """Return the DNS names for the server certificate, as requested when authorities were last created."""
     intent = AuthorityIntent
     query = select(intent.server_names).where(intent.tenant_id == tenant_id, func.cardinality(intent.server_names) > 0)
     return session.scalar(query.order_by(intent.created_at.desc()).limit(1)) or ()
@@ -322,7 +322,7 @@ def has_abandoned_setup(session: Session, tenant_id: TenantId) -> bool:
 def get_newest_server(
     session: Session, tenant_id: TenantId, profile: str, *, even_revoked: bool = False
 ) -> Certificate | None:
-    """Return the server certificate with the latest start of presentation, which may be in the future.
+    """Return the server certificate that the cell presents from the latest time, even if this time is in the future.
 
     Ignores certificates whose key Admit does not store. The replica orders server certificates by the same rule.
     """

@@ -158,7 +158,8 @@ class RemovedServerNames:
 
 
 def get_presented_server(session: Session, *, tenant_id: TenantId) -> Certificate | None:
-    """Return the server certificate that the cell will present next or, without such a plan, that it presents now."""
+    """Return the certificate that the cell presents after all planned changes; without a plan, the current
+    certificate."""
     return repository.get_newest_server(session, tenant_id, SERVER_PROFILE)
 
 

@@ -40,8 +40,8 @@ class SigningContext:
     sealer: Sealer
     # Base of the public URLs of revocation lists, OCSP responders and authorities, which each certificate contains.
     public_url: str
-    # Where Admit stores keys of new authorities, unless the tenant overrides it. Admit can use existing keys in both
-    # stores.
+    # Where Admit stores keys of new authorities, unless the tenant has its own setting. Admit can use existing keys in
+    # both stores.
     key_store: KeyStoreName = "sealed"
     token: Pkcs11Token | None = None
 

@@ -27,7 +27,7 @@ class RefreshRequest:
     certificates: Mapping[tuple[UUID, bytes], datetime | None]
 
     def about(self, authority_id: UUID) -> list[str]:
-        """Return which kinds of statuses of the authority are due: a list with "crl", "ocsp", both or neither."""
+        """Return which statuses of the authority the refresh marked: a list with "crl", "ocsp", both or neither."""
         ocsp = any(authority_id == each for each, _ in self.certificates)
         return ["crl"] * (authority_id in self.lists) + ["ocsp"] * ocsp
 

@@ -270,7 +270,8 @@ AnyDecision = TypeVar("AnyDecision", bound=PassphraseDecision)
 def require_passphrase(decision: AnyDecision, *, has_passphrase: bool, has_ssid: bool) -> AnyDecision:
     """Return the decision. If the reply needs a passphrase that Admit cannot send, return a deny.
 
-    In monitor mode, the device gets the reply of the fallback. If that reply needs the passphrase, Admit denies, too.
+    In monitor mode, the device gets the reply of the fallback. If the reply of the fallback needs a passphrase that
+    Admit cannot send, Admit denies, too.
     """
     if not decision.needs_passphrase and not decision.passphrase:
         return decision

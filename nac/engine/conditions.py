@@ -346,12 +346,13 @@ def _quoted(word: str) -> str:
 
 
 def could_match(condition: Condition, known: Attributes) -> bool:
-    """Whether `condition` can match a request in which these attributes have the values of `known`."""
+    """Whether `condition` can match a request with the attribute values in `known` and any other attributes."""
     return _possible_results(condition, known)[0]
 
 
 def _possible_results(condition: Condition, known: Attributes) -> tuple[bool, bool]:
-    """Return whether `condition` can match, and whether it can fail to match. A value is True if it is unknown."""
+    """Return whether `condition` can match, and whether it can fail to match. If a result depends on attributes that
+    are not in `known`, both values are True."""
     if isinstance(condition, Comparison):
         if condition.attribute.name not in known:
             return True, True

@@ -1,7 +1,7 @@
 """Tests whether a comparison implies or excludes another comparison of the same attribute.
 
-True is certain for each valid request (single values where required, normalised IP addresses). False means that the
-comparison does not imply or exclude the other, or that the test did not detect it.
+The result True is certain for each valid request (single values where required, normalised IP addresses). The result
+False means that the comparison does not imply or exclude the other, or that the test cannot detect this.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from nac.engine.time_windows import TimeWindow
 _FOLDED_BY_NATURE = ("in_domain", "in_network", "exists", "within")
 _EXACT_OPERATORS = ("equals", "one_of")
 _PARTIAL_OPERATORS = ("starts_with", "ends_with", "contains")
-# Builds a test whether a domain or network lies in one of the listed domains or networks.
+# Functions that build a test: does a domain or network lie in one of the listed domains or networks?
 _COVERED_BY: dict[str, Callable[[Any], Callable[[Any], bool]]] = {
     "in_domain": operators.build_domain_cover_test,
     "in_network": networks.build_network_cover_test,

@@ -52,7 +52,7 @@ def read_folded(value: Scalar) -> str | None:
 
 
 def read_spelled(value: Scalar) -> str | None:
-    """Convert numbers and booleans of an attribute of kind "open" to JSON text."""
+    """Return the value of an attribute of kind "open" as text. Numbers and booleans become JSON text."""
     if type(value) is str:
         return value
     if type(value) is bool:

@@ -54,7 +54,8 @@ def parse_address(text: str) -> IpPrefix | None:
 
 
 def build_network_cover_test(networks: Iterable[IpPrefix]) -> Callable[[IpPrefix], bool]:
-    """Return a test whether a network lies in one of `networks`, with one look-up for each prefix length."""
+    """Return a function that tests whether a network lies in one of `networks`, with one look-up for each prefix
+    length."""
     by_length: dict[tuple[int, int], set[int]] = {}
     for network in networks:
         by_length.setdefault((network.version, network.length), set()).add(network.prefix)
@@ -71,7 +72,7 @@ def build_network_cover_test(networks: Iterable[IpPrefix]) -> Callable[[IpPrefix
 
 
 def build_network_test(networks: Iterable[IpPrefix]) -> Callable[[str], bool]:
-    """Return a test whether an address, as text, lies in one of `networks`."""
+    """Return a function that tests whether an address, as text, lies in one of `networks`."""
     is_covered = build_network_cover_test(networks)
 
     def test(text: str) -> bool:

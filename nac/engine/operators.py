@@ -1,4 +1,5 @@
-"""Operators of comparisons: the kinds of attributes to which an operator applies, its values and its matcher.
+"""Operators of comparisons. For each operator, the module defines the kinds of attributes, the allowed values and the
+matcher.
 
 A comparison with a missing attribute is false. If the request has several values, one matching value is enough.
 
@@ -37,7 +38,7 @@ def parse_domain(text: str) -> str:
 
 
 def build_domain_test(domains: frozenset[str]) -> Callable[[str], bool]:
-    """Return a test whether a name is in `domains`.
+    """Return a function that tests whether a name is in `domains`.
 
     For a mail address, UPN or NAI, the test uses the part after the last @.
     """
@@ -53,7 +54,7 @@ def build_domain_test(domains: frozenset[str]) -> Callable[[str], bool]:
 
 
 def build_domain_cover_test(domains: frozenset[str]) -> Callable[[str], bool]:
-    """Return a test whether a domain is in `domains`, or is a subdomain of a domain in `domains`."""
+    """Return a function that tests whether a domain is in `domains`, or is a subdomain of a domain in `domains`."""
 
     def test(domain: str) -> bool:
         labels = domain.split(".")
@@ -129,7 +130,7 @@ class NumberRange(NamedTuple):
         return lambda number: least <= number <= most
 
 
-# Texts, numbers, a range, networks, domains, a time window, a substring or pattern, a boolean, or nothing.
+# The value with which a condition compares. The type depends on the operator; `exists` has no value (None).
 ComparedValue = frozenset[str] | frozenset[int] | frozenset[IpPrefix] | NumberRange | TimeWindow | str | bool | None
 
 

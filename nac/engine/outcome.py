@@ -90,7 +90,6 @@ class OutcomeParser:
     def _profile_results(
         self, document: Mapping[str, object], place: str, verdict: str, *, of_site: bool
     ) -> ParsedResults:
-        """Return the results of the profile that the outcome names."""
         name, where = document.get("profile"), at_key(place, "profile")
         if of_site:
             if name is not None:

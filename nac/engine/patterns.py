@@ -18,8 +18,8 @@ _REPEATED_TWICE = re.compile(
 
 
 def compile_pattern(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]:
-    """Return a test whether the pattern occurs in a text. Raises ValueError with a message for the author of the
-    policy."""
+    """Return a function that tests whether the pattern occurs in a text. Raises ValueError with a message for the
+    author of the policy."""
     if len(pattern) > MAX_PATTERN_LENGTH:
         raise ValueError(f"too long: {len(pattern)} characters; the limit is {MAX_PATTERN_LENGTH}")
     if twice := _REPEATED_TWICE.search(pattern):

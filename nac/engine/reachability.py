@@ -1,6 +1,6 @@
 """Detects rules that never decide: no request matches the rule, or an earlier rule matches all its requests.
 
-Each rule that the module reports is unreachable, but it does not detect all unreachable rules.
+Each rule that the module reports is unreachable. The module does not detect all unreachable rules.
 """
 
 from collections.abc import Hashable, Iterable, Iterator

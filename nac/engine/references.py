@@ -41,9 +41,9 @@ def references(document: object) -> tuple[PolicyReference, ...]:
 
 
 def distinguishes_names(document: object, kind: ReferenceKind, name: str, other: str) -> bool:
-    """Whether a comparison of the document matches only one of two names of this kind.
+    """Whether a comparison in the document matches exactly one of the names `name` and `other`.
 
-    This includes comparisons of parts or patterns, and comparisons that ignore case.
+    Also considers comparisons of parts of names, patterns, and comparisons that ignore case.
     """
     attribute = next(attribute for attribute, of in _KINDS.items() if of == kind)
     return any(

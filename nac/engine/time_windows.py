@@ -97,7 +97,7 @@ def parse_window(value: object) -> TimeWindow:
 
 
 def build_window_test(window: TimeWindow) -> Callable[[int], bool]:
-    """Return a test whether a local time lies in the window."""
+    """Return a function that tests whether a local time lies in the window."""
     days, start, end, first, last = window
     over_midnight = window.is_over_midnight
 
@@ -116,7 +116,7 @@ def build_window_test(window: TimeWindow) -> Callable[[int], bool]:
 
 
 def build_wall_clock(zone: tzinfo) -> Callable[[int], int]:
-    """Return a function from epoch seconds to local time.
+    """Return a function that converts epoch seconds to local time.
 
     The function raises OverflowError, ValueError or OSError after the year 9999.
     """
@@ -140,8 +140,8 @@ def parse_time_zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as exc:
-        # An unknown name raises ZoneInfoNotFoundError, a KeyError. Folders and invalid names raise the errors that
-        # are not a KeyError.
+        # An unknown name raises ZoneInfoNotFoundError, a KeyError. The name of a folder, or an invalid name, raises
+        # OSError or ValueError.
         raise ValueError(f"unknown time zone {name!r}; use an IANA name such as Europe/Berlin") from exc
 
 

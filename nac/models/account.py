@@ -164,7 +164,8 @@ class ApiToken(UuidKey, CreatedAt, Base):
     )
     # Name of the responsible person in the audit log.
     maker: Mapped[str | None]
-    # MSP or tenant whose single sign-on the responsible person used, if any. Then only memberships there count.
+    # MSP or tenant whose single sign-on the responsible person used, if any. In this case, only the person's
+    # memberships at this MSP or tenant count for the token.
     via_msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     via_tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
     # The token that created this token.
@@ -198,7 +199,8 @@ class SignIn(UuidKey, CreatedAt, Base):
     last_seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
     # When the person last authenticated in this browser.
     confirmed_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    # The single sign-on that the person used, if any. Then only memberships at its MSP or tenant count.
+    # The single sign-on that the person used, if any. In this case, only memberships at the MSP or tenant of this
+    # single sign-on give permissions.
     sign_on_id: Mapped[UUID | None] = mapped_column(ForeignKey("sign_ons.id", ondelete="CASCADE"))
     via_msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     via_tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))

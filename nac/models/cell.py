@@ -45,7 +45,7 @@ class Cell(Base):
     # Address to configure at NASes; "" for the address on which radiusd listens.
     address: Mapped[str] = mapped_column(default="", server_default="")
     dictionary_sha256: Mapped[bytes | None] = mapped_column(ForeignKey("dictionaries.sha256"))
-    # A pg_snapshot. The cell uses the changes of all transactions that are visible in it.
+    # PostgreSQL snapshot (pg_snapshot). The cell uses the changes of all transactions that are visible in the snapshot.
     replica_position: Mapped[str | None]
     replica_position_at: Mapped[datetime | None]
     agent_seen_at: Mapped[datetime | None]

@@ -45,7 +45,7 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
     # root | issuing | external
     kind: Mapped[str]
     name: Mapped[str]
-    # In OpenSSL's one-line format, which radiusd uses too.
+    # Name of the authority in OpenSSL's one-line format, which radiusd uses, too.
     subject: Mapped[str]
     certificate_der: Mapped[bytes]
     # Cells cannot read this column (grants in `migrations/sql/schema/certificate.sql`).
@@ -214,7 +214,7 @@ class ExpiryWarning(Base):
     tenant_file = FileExclusion("belongs to the logs")
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
-    # Id of an authority or a certificate.
+    # Id of the authority or certificate that the warning is about.
     subject_id: Mapped[UUID] = mapped_column(primary_key=True)
     days: Mapped[int] = mapped_column(primary_key=True)
     warned_at: Mapped[datetime] = mapped_column(server_default=func.now())

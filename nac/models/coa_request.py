@@ -71,12 +71,12 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
     framed_ip: Mapped[str | None] = mapped_column(HostAddress())
     # requested | endpoint-blocked | certificate-revoked | certificate-suspended | ca-revoked | redecided
     reason: Mapped[str]
-    # In hexadecimal.
+    # Serial number in hexadecimal.
     certificate_serial: Mapped[str] = mapped_column(default="")
     state: Mapped[str] = mapped_column(default="queued")
     # The agent sends lower values first (nac.sessions.coa_requests.request_queue).
     priority: Mapped[int] = mapped_column(server_default=text("0"))
-    # The agent sends the request after its cell has the changes of this transaction.
+    # Id of a transaction. The agent sends the request only when its cell has the changes of this transaction.
     after_xact: Mapped[str | None] = mapped_column(Xid8())
     expires_at: Mapped[datetime] = mapped_column(server_default=text("now() + interval '15 minutes'"))
     due_at: Mapped[datetime] = mapped_column(server_default=func.now())

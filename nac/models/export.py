@@ -60,7 +60,8 @@ class ExportJob(TenantOwned, CreatedAt, Base):
     error: Mapped[str] = mapped_column(server_default="")
     # Only for a required export: time when the deletion of its rows began.
     deletion_began_at: Mapped[datetime | None]
-    # Only for a required export: the files have all rows that transactions with a lower id wrote in database `origin`.
+    # Only for a required export: a transaction id. The files have all rows that transactions with an id below it wrote
+    # in the database `origin`.
     rows_before: Mapped[int | None] = mapped_column(BigInteger())
     origin: Mapped[str] = mapped_column(server_default="")
     # Time when all rows were deleted from the database.

@@ -65,13 +65,13 @@ class Redecision(TenantOwned, CreatedAt, Base):
     effects = (Effect.SESSIONS,)
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
-    # Text for people: the change, and who made it.
+    # Text for people about the change that caused the run, and who made the change.
     cause: Mapped[str] = mapped_column(default="", server_default="")
     asked_by: Mapped[str] = mapped_column(default="", server_default="")
-    # Sessions to check: all | some
+    # Whether the run checks all sessions or only some: all | some
     scope: Mapped[str]
     state: Mapped[str] = mapped_column(default="deciding", server_default="deciding")
-    # Reason for waiting for a person: preview | ceiling.
+    # Reason why the run waits for a person's approval: preview | ceiling.
     waits_for: Mapped[str] = mapped_column(default="", server_default="")
     # Whether a person started or approved the run. Such a run sends requests in any mode.
     sends: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
@@ -86,11 +86,13 @@ class Redecision(TenantOwned, CreatedAt, Base):
     unchanged: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     disconnects: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     reauthentications: Mapped[int] = mapped_column(default=0, server_default=text("0"))
-    # Number of disconnects and reauthentications whose requests have a Disconnect step.
+    # Number of disconnects, plus number of reauthentications whose requests to the NAS have a Disconnect step.
     may_disconnect: Mapped[int] = mapped_column(default=0, server_default=text("0"))
-    # Number of changes that are not sent because a person stopped an earlier run with them.
+    # Number of changed decisions that Admit does not send, because a person stopped an earlier run with the same
+    # changes.
     held_back: Mapped[int] = mapped_column(default=0, server_default=text("0"))
-    # Summary of the items (nac.redecisions.service), set when Admit deletes the items.
+    # Summary of the run's changed decisions (nac.redecisions.service), set when Admit deletes the rows of
+    # `RedecisionItem`.
     found: Mapped[dict[str, Any] | None]
     # Number of sessions that could not be decided again, by nac.redecisions.judgement.UndecidableReason.
     undecidable: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default=text("'{}'"))
@@ -123,7 +125,7 @@ class RedecisionItem(Base):
     action: Mapped[str]
     # Whether the request to the NAS has a Disconnect step.
     may_disconnect: Mapped[bool] = mapped_column(server_default=text("true"))
-    # found, then 'asked' (sent to the NAS), settled (not needed) or withdrawn
+    # found | 'asked' (the request was sent to the NAS) | settled (no request was needed) | withdrawn
     state: Mapped[str] = mapped_column(default="found", server_default="found")
     # For a stopped run: whether the decision has changed since, so that later runs can send this change.
     released: Mapped[bool] = mapped_column(default=False, server_default=text("false"))

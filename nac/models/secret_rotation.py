@@ -51,7 +51,7 @@ class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):
     state: Mapped[str] = mapped_column(default="running", server_default="running")
     # The next secret; null after the end of the rotation.
     next_sealed: Mapped[bytes | None] = mapped_column(info=seal_with("secret-rotation:{id}", is_radius_secret=True))
-    # finish: the old secret stops working at the end. wait: both secrets work until a person decides.
+    # finish: at `ends_at`, the old secret stops working. wait: both secrets work until a person ends the rotation.
     at_end: Mapped[str] = mapped_column(default="finish", server_default="finish")
     ends_at: Mapped[datetime]
     # Time when radiusd first accepted both secrets.

@@ -202,7 +202,7 @@ class SignInFailure(Base):
     hour: Mapped[datetime]
     # Reason from nac.accounts.sign_in.failures.
     reason: Mapped[str]
-    # Address range that counts as one source; null for all further sources if there are too many.
+    # Address range that counts as one source. If there are too many sources, null stands for all further sources.
     source: Mapped[str | None] = mapped_column(INET())
     count: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
     first_at: Mapped[datetime]

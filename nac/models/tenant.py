@@ -80,7 +80,8 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     default_site_id: Mapped[UUID | None]
     failure_limit: Mapped[int] = mapped_column(default=200, info=EXPORTED)
     failure_window_seconds: Mapped[int] = mapped_column(default=60, info=EXPORTED)
-    # Number of wrong passwords for a user name in the window. Admit then rejects logins without checking passwords.
+    # Number of wrong passwords for a user name within `password_failure_window_seconds`. After this number, Admit
+    # rejects logins with the name, without checking passwords, until the end of this time.
     password_failure_limit: Mapped[int] = mapped_column(default=20, server_default=text("20"), info=EXPORTED)
     password_failure_window_seconds: Mapped[int] = mapped_column(default=900, server_default=text("900"), info=EXPORTED)
     # Number of days whose requests Admit replays before a policy is published; null for no replay.
@@ -103,7 +104,8 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     status_failure: Mapped[str] = mapped_column(default="soft", info=EXPORTED)
     # Session-Timeout in seconds for NASes behind NAT, which CoA requests cannot reach; 0 for no Session-Timeout.
     nat_session_seconds: Mapped[int] = mapped_column(default=0, server_default=text("0"), info=EXPORTED)
-    # Number of missed Interim-Updates, and number of days without accounting, after which a session counts as ended.
+    # A session counts as ended after `silent_reports` missed Interim-Updates. If its NAS sends no Interim-Updates, the
+    # session counts as ended after `silent_days` days without accounting.
     silent_reports: Mapped[int] = mapped_column(default=3, server_default=text("3"), info=EXPORTED)
     silent_days: Mapped[int] = mapped_column(default=7, server_default=text("7"), info=EXPORTED)
     # Key to compute Chargeable-User-Identity (RFC 4372), so that all cells send the same value.

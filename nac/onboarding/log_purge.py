@@ -102,14 +102,14 @@ def _delete_days(tenant_id: TenantId, deadline: float, engine: Engine | None) ->
 
 
 def _delete_orphans() -> Delete:
-    """Return the statement that deletes quarantined records of deleted tenants, which Admit cannot process."""
+    """Return the statement that deletes quarantined records of deleted tenants. Admit cannot process these records."""
     return delete(QuarantinedRecord).where(
         QuarantinedRecord.tenant_id.is_not(None), ~exists().where(Tenant.id == QuarantinedRecord.tenant_id)
     )
 
 
 def _delete_batch(session: Session, tenant_id: TenantId) -> tuple[int, int]:
-    """Delete a batch from each table. Returns the number of found rows, and the number of deleted rows."""
+    """Delete a batch of rows from each table. Returns the number of selected rows, and the number of deleted rows."""
     found = deleted = 0
     for log in (AuthLog, AccountingLog, EventNote):
         pick, take = (text(statement.replace(":log", log.__tablename__)) for statement in (_PICK_SQL, _DELETE_SQL))

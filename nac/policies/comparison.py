@@ -1,4 +1,4 @@
-"""Compares a draft's decisions about recorded requests with the recorded decisions or those of the published policy."""
+"""Compares a draft's decisions about recorded requests with recorded decisions or decisions of the published policy."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -32,7 +32,8 @@ OLDER_FORMAT = "older-format"
 
 @dataclass(frozen=True, slots=True)
 class UnrecordedAttribute:
-    """An attribute that the draft uses, but that recorded requests lack. Rules with the attribute could not match."""
+    """An attribute that the draft uses, but that some or all replayed requests lack. For these requests, comparisons
+    with the attribute are false."""
 
     attribute: str
     rules: tuple[str, ...]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from nac.engine import Decision
 
-# Stored examples of a difference: more than a replay reports, because several examples can be of one device.
+# Maximum number of stored examples of a difference. A replay reports fewer examples, only one for each device.
 _MAX_EXAMPLES = 8
 
 

@@ -81,8 +81,9 @@ def check_document(
 
     `refuse_absent` also rejects names of unknown NASes and identity sources, because rules with such names never match.
     Set `refuse_absent` if the caller saves, publishes or rolls back a policy. Do not set `refuse_absent` for the policy
-    of a template (tenants differ), for a tenant file (it can name a deleted object) or for simulations. `keep` prevents
-    deletion of the objects that the document names until the transaction ends.
+    of a template (not every tenant has the same NASes and identity sources), for the policies of a tenant file (a
+    policy can name a deleted NAS or identity source), or for simulations. `keep` prevents deletion of the objects that
+    the document names until the transaction ends.
     """
     replies = require_dictionary(session, tenant_id=tenant_id)
     if unreadable := find_unstorable(document):
@@ -254,7 +255,7 @@ def _dangling_references(
 def _known_in_other_case(
     session: Session, tenant_id: TenantId, found: Sequence[PolicyReference], missing: set[tuple[str, str]]
 ) -> set[tuple[str, str]]:
-    """Return the missing names that exist in another case and that a condition compares without case."""
+    """Return the missing names that exist with different upper and lower case, if a condition ignores case."""
     any_case = {(each.kind, each.name) for each in found if each.any_case} & missing
     folded = {kind: repository.folded_names(session, tenant_id, kind) for kind in {kind for kind, _ in any_case}}
     return {(kind, name) for kind, name in any_case if name.casefold() in folded[kind]}

@@ -229,8 +229,8 @@ def packet_facts(
 ) -> dict[str, tuple[Scalar, ...]]:
     """Derive attributes from `radius.<name>` attributes; {} without such attributes.
 
-    `realms` are removed from user names. The authentication method can be derived only for MAB, where the user name is
-    the MAC address.
+    The function removes `realms` from user names. The authentication method can be derived only for MAB, where the user
+    name is the MAC address.
     """
     packet = _SimulatedPacket(
         tuple(

@@ -41,12 +41,12 @@ class ReplayOptions:
 def run_replay(
     session: Session, parameters: ReplayOptions, *, tenant_id: TenantId, tell: Callable[[int], None] | None = None
 ) -> Replay:
-    """Run the replay. `tell` receives the number of requests replayed so far.
+    """Run the replay. Calls `tell` with the number of requests replayed so far.
 
     Raises PolicyNotFound and errors of `replay_policy`.
     """
     policy, document = None, parameters.document
-    # A document needs no policy if the replay is for one site, or if the tenant has no policies.
+    # With a document, no stored policy is needed if the replay is for one site, or if the tenant has no policies.
     if (
         parameters.policy
         or document is None

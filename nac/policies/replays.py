@@ -71,10 +71,10 @@ def replay_policy(
 ) -> Replay:
     """Decide the recorded requests of the last `days` before `until` (default now) again, with `document`.
 
-    The requests are from the sites of the policy, or only from the site with the slug `site`, which can use another
-    policy. Without `site` and `policy_id`, the requests are from all sites. If `against` is "published", compares with
-    the decisions of the published version at each site, otherwise with the recorded decisions. `tell` receives the
-    number of requests replayed so far. Raises InvalidPolicy.
+    The requests are from the sites of the policy `policy_id`. With `site` (a slug), the requests are only from this
+    site, even if it uses another policy. Without both, the requests are from all sites. If `against` is "published",
+    the replay compares with the decisions of the published version at each site, otherwise with the recorded decisions.
+    Calls `tell` with the number of requests replayed so far. Raises InvalidPolicy.
     """
     if not 1 <= days <= MAX_DAYS:
         raise InvalidInput(f"Invalid number of days: {days}.", place="days", remedy=f"Use 1 to {MAX_DAYS} days.")

@@ -293,7 +293,7 @@ def get_draft(session: Session, *, tenant_id: TenantId, slug: str, lock: bool = 
 def list_versions(
     session: Session, *, tenant_id: TenantId, slug: str, span: PageSpan | None = None
 ) -> Sequence[PolicyVersion]:
-    """List versions of the policy; without `span`, newest first."""
+    """List versions of the policy: the page `span`, or by default the newest 100 versions."""
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     return repository.list_versions(session, tenant_id, policy.id, span=span or repository.VERSION_ORDERS.first(100))
 

@@ -43,7 +43,7 @@ from nac.policies.site_context import NO_SITE, build_site_context
 from nac.sessions.decisions.service import LoggedDecision
 from nac.tenancy import sites
 
-# Prefixes of mistakes, which tell mistakes in the request from mistakes in the policy.
+# Prefixes that distinguish mistakes in the request from mistakes in the policy.
 REQUEST_SIDE, POLICY_SIDE = "request", "policy"
 _STATED_USER = ("user.group", "user.source")
 
@@ -65,9 +65,9 @@ class SimulatedPlace(NamedTuple):
 class SimulatedAdmission:
     """Data about a simulated request for the checks before the policy.
 
-    The simulation assumes what the request does not contain: valid credentials, an offered method, an existing user. If
-    the request contains `endpoint.known`, the stored endpoint does not matter. If the request contains the user's
-    groups, the stored user does not matter.
+    The simulation assumes that the credentials are valid. If the request does not contain a method or user, the
+    simulation assumes an offered method and an existing user. If the request contains `endpoint.known`, the stored
+    endpoint does not matter. If the request contains the user's groups, the stored user does not matter.
     """
 
     def __init__(

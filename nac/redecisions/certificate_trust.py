@@ -35,7 +35,7 @@ class AuthorityUnclear(Exception):
 class TenantTrust:
     """The authorities that a tenant trusts, and the statuses of certificates.
 
-    `serials` are the serial numbers of the certificates in lower-case hexadecimal.
+    `serials` are the serial numbers (hexadecimal) of the certificates that `refusal` can check.
     """
 
     def __init__(self, session: Session, tenant: Tenant, serials: Sequence[str]) -> None:

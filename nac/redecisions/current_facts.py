@@ -49,7 +49,7 @@ class CurrentFacts:
         self._nases = _load_nases(session, tenant_id, recorded)
 
     def nas_of(self, recorded: RecordedDecision) -> Nas | None:
-        """Find the NAS like the cell, by identifier or address. If no NAS matches, use the recorded NAS (if any)."""
+        """Find the NAS by identifier or address, as the cell does. Without a match, return the recorded NAS, if any."""
         return (
             self._nases.get(("identifier", recorded.nas_identifier))
             or self._nases.get(("address", recorded.nas_address))

@@ -1,6 +1,6 @@
 """Queues requests of re-decision runs to NASes, at the rates of the tenant and its NASes.
 
-A mark is a row that records a change. A mark starts a re-decision, or a second check of sessions.
+A mark is a database row that records a change. Later, the mark starts a re-decision, or a second check of sessions.
 """
 
 from collections import Counter
@@ -23,11 +23,12 @@ from nac.redecisions.settings import TenantRedecisionSettings
 from nac.sessions.coa_requests.request_queue import REDECIDED_REASON, queue_session_requests
 
 # Kinds of objects (nouns) whose changes concern only the sessions of a device, user or certificate. All other changes
-# concern every session. Admit checks the sessions again later, with a second noun, because it learns of some sessions
-# late.
+# concern every session. Admit later checks the sessions a second time (SECOND_LOOK_NOUNS), because it learns of some
+# sessions late.
 CONCERNING_NOUNS = ("endpoint", "user", "certificate", "external-status")
 SECOND_LOOK_NOUNS = {f"{noun}-again": noun for noun in CONCERNING_NOUNS}
-# Internal nouns: all sessions whose id is higher than the key, and one session with an open request that may fail.
+# Nouns of marks that stand for sessions, not for changes. "late": all sessions whose id is higher than the mark's key.
+# "session": one session with an open request that may fail.
 LATE_SESSIONS, BUSY_SESSION = "late", "session"
 # Noun of changes that arrived while a run checked all sessions, before a user stopped the run.
 CHANGED_MEANWHILE = "meanwhile"
@@ -94,16 +95,16 @@ def schedule_second_look(session: Session, tenant_id: TenantId, rows: Sequence[i
 
 # Limit of open requests per NAS, about one second of work. So a silent NAS delays no other NAS.
 MAX_AT_NAS = 10
-# Limit of runs per turn. The runs that wait longest come first.
+# Maximum number of runs in one call of `queue_requests`. The runs that wait longest come first.
 MAX_RUNS = 50
-# Limit of open requests of a tenant: the requests of this many seconds at its rate. So requests of users are sent soon.
+# Limit of a tenant's open requests, as seconds at the tenant's rate. So the agent soon sends the requests of users.
 _MAX_WAITING_SECONDS = 5
 # A late worker sends the requests of at most this many seconds at once.
 _CATCH_UP_SECONDS = 2.0
 
 
 def queue_requests(session: Session, *, tenant_id: TenantId, settings: TenantRedecisionSettings) -> None:
-    """Queue a share of each sending run's requests, so that large runs or silent NASes do not block other runs."""
+    """Queue some requests of each sending run, so that large runs or silent NASes do not block other runs."""
     runs = repository.lock_sending(session, tenant_id, MAX_RUNS)
     if not runs:
         return
@@ -138,7 +139,7 @@ def _compute_allowance(
 def _choose_items(session: Session, run: Redecision, waiting: Counter[str], room: int) -> Sequence[RedecisionItem]:
     """Return up to `room` items whose NASes can take more requests.
 
-    Counts the items in `waiting` (the number of waiting requests by NAS).
+    Adds the chosen items to `waiting` (the number of waiting requests by NAS).
     """
     busy = [nas for nas, count in waiting.items() if count >= MAX_AT_NAS]
     chosen: list[RedecisionItem] = []

@@ -59,7 +59,7 @@ class SessionAdmission:
         current: CurrentFacts,
         now_seconds: int,
     ) -> None:
-        """`values` are recorded attributes of packet and credentials, and current attributes of the NAS."""
+        """`values` are the recorded packet and credential attributes, and the current attributes of the NAS."""
         self.method, self.tls_version = recorded.method, recorded.tls_version
         self.place, self.values, self.now_seconds = place, values, now_seconds
         self.endpoint: KnownEndpoint | None = None

@@ -16,7 +16,8 @@ from nac.sessions.decisions.recorded_requests import from_microseconds
 
 # Number of sessions per transaction.
 PAGE_ROWS = 1_000
-# After a successful request, Admit sends no other request within this time, because the session's Stop can arrive.
+# After a successful request about a session, Admit sends no other request for this time, because the accounting Stop
+# can follow.
 _JUST_NOW = "30 seconds"
 
 _LIVE = """

@@ -35,7 +35,7 @@ from nac.sessions.coa_requests.request_queue import WAITING_STATES
 OPEN_STATES = ("deciding", "waiting", "sending")
 _AFTER_COLUMNS = ("after_verdict", "after_rule", "after_vlan", "after_monitored", "after_reason")
 # Whether the other run has an equal item whose request is unsent or has no response yet. Each run may have a million
-# items, but PostgreSQL expects one item. So look up items by key, without a join.
+# items, but the planner of PostgreSQL assumes one item. So look up items by key, without a join.
 _ALIKE = """
 coalesce((
     SELECT true FROM redecision_items o
@@ -115,7 +115,7 @@ def list_page(
 
 
 def recent_disconnects(session: Session, tenant_id: TenantId, since: datetime, *, but: int = 0) -> int:
-    """Count disconnects that runs sent automatically since `since`, except the run `but`."""
+    """Count the disconnects that all runs except `but` sent automatically since `since`."""
     query = select(func.coalesce(func.sum(Redecision.may_disconnect), 0)).where(
         Redecision.tenant_id == tenant_id,
         Redecision.id != but,
@@ -192,9 +192,9 @@ def count_disconnecting(session: Session, run: Redecision) -> int:
 
 
 def leave_alike_to_older(session: Session, run: Redecision, older: Redecision) -> int:
-    """Delete each item of `run` that is equal to an item for which `older` will still send the request.
+    """Delete each item of `run` that has the same session, action and new decision as an item that `older` still sends.
 
-    Withdraw all other unsent items of the run `older`. Returns the number of deleted items.
+    Withdraw all other unsent items of `older`. Returns the number of deleted items.
     """
     waiting = select(CoaRequest.session_row).where(
         CoaRequest.tenant_id == older.tenant_id,
@@ -219,8 +219,8 @@ def find_alike_to_send(session: Session, tenant_id: TenantId, judgements: Sequen
 def find_held_back(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> set[int]:
     """Return the sessions for which a stopped run has an item with the same new decision.
 
-    Admit sends no requests about these sessions. After a different new decision, the stopped run no longer prevents
-    requests about the session.
+    Admit sends no requests about these sessions. If a later new decision about a session is different, the stopped run
+    no longer prevents requests about this session.
     """
     item = RedecisionItem
     kept = (item.state != "settled") & item.released.is_(False)

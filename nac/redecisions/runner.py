@@ -96,7 +96,7 @@ def _process_changes(session: Session, tenant_id: TenantId, settings: TenantRede
 def _apply_changes(
     session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]], run: Redecision | None
 ) -> Redecision | None:
-    """Check the sessions that these changes concern. Returns the run of scope `some` for these sessions, or None."""
+    """Check the sessions that these changes concern. Returns the run that contains these sessions, or None."""
     nouns = {noun for noun, _ in marks}
     if "policy" in nouns:
         # After a publication, stopped runs no longer prevent requests about their sessions.
@@ -159,7 +159,7 @@ def _judge_sessions(
     """Check some sessions again. Returns the run to which differences were added, or None.
 
     The sessions in `seen` are checked for the second time after the same change. If another run already has an unsent
-    item with the same new decision, adds no second item.
+    item about such a session with the same new decision, adds no second item.
     """
     if not rows and not seen:
         return run

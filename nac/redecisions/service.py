@@ -47,7 +47,7 @@ class RedecisionNotFound(NotFound):
 @dataclass(frozen=True, slots=True)
 class RedecisionPreview:
     tallies: RedecisionTallies
-    # Whether these disconnects and the automatic disconnects of the last hour together exceed the ceiling.
+    # Whether the disconnects in `tallies` and the automatic disconnects of the last hour together exceed the ceiling.
     over_ceiling: bool
     settings: TenantRedecisionSettings
 
@@ -145,7 +145,7 @@ def require_redecision(session: Session, *, tenant_id: TenantId, number: int, lo
 def list_redecisions(
     session: Session, *, tenant_id: TenantId, span: PageSpan | None = None, states: Collection[RedecisionState] = ()
 ) -> Sequence[Redecision]:
-    """List runs; without `span`, newest first."""
+    """List runs: the page `span`, or by default the newest runs."""
     return repository.list_page(session, tenant_id, span=span or ORDERS.first(), states=states)
 
 

@@ -130,7 +130,7 @@ class _OldestFirstWindow:
     def end(self, before: LogKey | None, days: int) -> datetime | None:
         """Return the latest time of a range of this many days.
 
-        The first range contains rows older than all partitions.
+        The first range also contains the rows of the default partition, which are older than all other partitions.
         """
         start = max(_oldest_partition_day(self._session, self._log), before[0] if before else _EVER)
         return self._until if start >= self._ceiling - timedelta(days=days) else start + timedelta(days=days)

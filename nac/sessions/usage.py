@@ -41,7 +41,7 @@ def list_usage(
     until: datetime | None = None,
     limit: int = 1_000,
 ) -> Sequence[UsageRow]:
-    """List usage. Hours are in order of time; other dimensions are in order of usage, largest first.
+    """List usage by the dimension `by`. Hours are in order of time, other rows by usage, largest first.
 
     The period has whole hours and begins with the hour of `since`. Admit counts usage in the hour in which the NAS
     reported the usage. Includes the usage of live sessions in their latest reported hour.

@@ -17,7 +17,7 @@ _SECOND = 1_000_000
 _DAY_SECONDS = 86_400
 # Largest plausible Acct-Delay-Time: a NAS repeats a record for hours at most.
 MAX_DELAY_SECONDS = _DAY_SECONDS
-# Largest plausible clock error of a NAS. Beyond it, the arrival time replaces Event-Timestamp.
+# Largest plausible clock error of a NAS. If the error is larger, the arrival time replaces Event-Timestamp.
 MAX_EVENT_AGE_SECONDS = _DAY_SECONDS
 MAX_EVENT_AHEAD_SECONDS = 300
 # Largest plausible Acct-Session-Time, ten years. The attribute itself can count 136 years.
@@ -136,7 +136,7 @@ def shorten_key(text: str) -> str:
 
 
 def _decode_text(octets: str) -> str:
-    """Decode octets that radiusd prints as 0x...; return them unchanged if they are not text."""
+    """Decode a value that radiusd prints as 0x...; return the value unchanged if it is not text."""
     try:
         text = bytes.fromhex(octets.removeprefix("0x")).decode()
     except ValueError:
@@ -195,8 +195,8 @@ def _find_event_time(at: int, delay: str, stamp: str) -> tuple[int, bool]:
         if happened is not None:
             happened *= _SECOND
             if at - MAX_EVENT_AGE_SECONDS * _SECOND <= happened <= at + MAX_EVENT_AHEAD_SECONDS * _SECOND:
-                # Use the arrival time instead of a later time. Otherwise, a session would seem to end after the next
-                # session.
+                # If the NAS sent a time after the arrival of the packet, use the time of arrival. Otherwise, a session
+                # could seem to end after the next session has begun.
                 return min(happened, at), is_impossible
         is_impossible = True
     return at, is_impossible

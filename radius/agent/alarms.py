@@ -18,11 +18,11 @@ MAX_ACTIVE_ALARMS = 200
 @dataclass(frozen=True, slots=True)
 class Alarm:
     code: str
-    # May be an `Advice`, which also has next steps.
+    # Text for people. It may be an `Advice`, which also has next steps.
     detail: str
-    # ISO 8601, UTC.
+    # Time since when the alarm has been active: ISO 8601, UTC.
     since: str
-    # Number of the tenant, whose feeds receive the alarm; 0 if it concerns the whole cell.
+    # Number of the tenant whose feeds receive the alarm; 0 if the alarm concerns the whole cell.
     tenant: int = 0
 
 

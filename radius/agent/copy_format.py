@@ -50,9 +50,9 @@ def copy_rows(cursor: psycopg.Cursor, statement: str, lines: Iterable[str]) -> b
 
 
 def number_lines(lines: Sequence[str], numbers: Mapping[int, int]) -> list[str]:
-    """Put the id in front of each line of a COPY. `numbers` contains ids by position of the line.
+    """Put its row id in front of each line for PostgreSQL's COPY. `numbers` maps positions of lines to ids.
 
-    PostgreSQL assigns an id to each line without an id in `numbers`.
+    PostgreSQL assigns an id to each line whose position is not in `numbers`.
     """
     if not numbers:
         return [f"\t{line}" for line in lines]

@@ -64,7 +64,7 @@ LOW_DISK_BYTES = 64 << 20
 REPLICA_CHECK_SECONDS = 10.0
 SESSION_STORE_SECONDS = 10.0
 OLD_KEYS_SECONDS = 600.0
-# If fewer slots are free, the agent prepares the slots of departed tenants for new tenants.
+# If fewer slots than this are free, the agent prepares the slots of departed tenants for new tenants.
 MIN_FREE_SLOTS = 3
 _MAX_LISTED = 10
 
@@ -99,7 +99,7 @@ class CellMaintenance:
         self._alarms = alarms
         self._serials = serials
         self._position_at = position_at
-        # Counters by part of the agent. The part's name becomes the prefix of the counter's name.
+        # Counters of each part of the agent, by name of the part. The name becomes a prefix of the counter's name.
         self._counted = counted
         self._backlog = backlog
         self._rebuild_replica = rebuild_replica
@@ -123,8 +123,8 @@ class CellMaintenance:
         alarm_uncorrected_libraries(alarms)
         self._packet_limit = PacketLimitWatch(alarms, settings.cell_tenant_packets_per_second)
         self._counters: Counter[str] = Counter()
-        # Whether radiusd answered last time, whether the last report was stored, and since when a query has been
-        # running.
+        # Whether radiusd answered the last probe, whether the last status report was stored in the database, and since
+        # when a query has been running.
         self.hears = True
         self._reported = False
         self._asking_since: float | None = None

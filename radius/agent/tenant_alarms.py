@@ -136,7 +136,7 @@ def update_exemption_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> 
 # Age of the oldest queued change that raises the alarm. The worker looks every second. A large import or a new rule
 # takes longer, but then the age of the oldest change does not grow.
 ALARM_AFTER_SECONDS = 60.0
-# Maximum to count. More changes take long even if the worker makes progress.
+# The agent counts at most this many queued changes.
 MAX_COUNTED = 100_000
 _ALARM = "endpoints-waiting"
 
@@ -145,7 +145,7 @@ class EndpointBacklog:
     def __init__(
         self, engine: Engine, cell_id: CellId, alarms: Alarms, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        # Number of queued changes of this cell's tenants.
+        # Number of device changes of this cell's tenants that wait for the worker.
         self.count = 0
         self._engine = engine
         self._cell_id = cell_id

@@ -39,7 +39,7 @@ class RequestCompleter:
         self.addresses = AddressAssigner(cell)
 
     def refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
-        """Reason to reject the request before its credentials are checked; otherwise "".
+        """Return the reason to reject the request before its credentials are checked; "" if there is no reason.
 
         The reason is a suspended tenant, or too many failures of the station.
 

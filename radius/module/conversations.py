@@ -58,8 +58,8 @@ class Conversations:
         self._watch_from, self._full_from = int(most * _WATCH_SHARE), int(most * _FULL_SHARE)
         # Conversations by number. The conversation with the oldest last packet comes first.
         self._open: OrderedDict[int, Conversation] = OrderedDict()
-        # Conversations of each NAS, oldest first. Then the newest conversation of each device at a NAS. So a device
-        # with a false MAC address cannot end a conversation at another NAS.
+        # `_by_nas` has the conversations of each NAS, oldest first. `_by_station` has the newest conversation of each
+        # device at each NAS, so a device with a false MAC address cannot end a conversation at another NAS.
         self._by_nas: dict[tuple[str, str], OrderedDict[int, Conversation]] = {}
         self._by_station: dict[tuple[tuple[str, str], str], Conversation] = {}
         self._ended: OrderedDict[int, None] = OrderedDict()

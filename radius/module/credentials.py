@@ -1,4 +1,4 @@
-"""Method and credentials of a device, and how radiusd must verify the credentials.
+"""Determines the method and the credentials of a device, and how radiusd must verify the credentials.
 
 This module examines the first packet of a conversation, and the first packet inside a tunnel.
 

@@ -1,4 +1,4 @@
-"""Decision after the credentials were verified (post-auth): whether to admit the device, and with which results."""
+"""Decides whether to admit a device whose credentials were verified (post-auth), and with which results."""
 
 from typing import NamedTuple
 
@@ -50,7 +50,7 @@ _RANDOM_MAC_DETAIL = (
     "the device uses a random (private) address: turn off random addresses for this network on the device"
 )
 
-# Values by name of the engine's attribute.
+# Values of attributes, by the attribute's name in policies.
 EngineFacts = dict[str, Values]
 
 
@@ -75,7 +75,7 @@ class RequestLocation(NamedTuple):
 
 
 UNKNOWN_LOCATION = RequestLocation(None, None, None, None, {})
-# Limit of the cache. Requests with invented NAS names displace only entries of this cache.
+# Limit of cached locations. Requests with invented NAS names displace only entries of this cache.
 MAX_LOCATIONS = 10_000
 
 
@@ -182,9 +182,10 @@ class AuthenticationCase:
         self.session_files: tuple[str, ...] = ()
         # Certificate in the stored TLS session; b"" if it was not read.
         self.certificate_der = b""
-        # Id of the external authority that issued the certificate, if it must be reported now.
+        # Id of the external authority that issued the certificate, if the journal record must contain the certificate;
+        # otherwise "".
         self.external_authority = ""
-        # Attributes for the engine that the packet does not contain.
+        # Attributes for policies that the packet does not contain.
         self.facts: EngineFacts = {}
         # Set if the request belongs to a self-test of the tenant.
         self.ticket: Ticket | None = None
@@ -296,7 +297,7 @@ def explain_reject(case: AuthenticationCase, view: ReplicaView) -> Outcome:
         return Outcome(False, "not-ready")
     if case.answer is not None and not case.answer.verified:
         return Outcome(False, case.answer.reason, case.answer.detail)
-    # Messages of the tunnel come first, because the failure inside it is the cause.
+    # Use the messages from inside the tunnel first, because the failure inside the tunnel is the cause.
     messages = (*case.state.get("Module-Failure-Message", ()), *case.request.values("Module-Failure-Message"))
     reason, detail = explain_failure(messages)
     inside = first_value(case.state, "Admit-Reason")

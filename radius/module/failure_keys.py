@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from nac.kit.mac import normalise_mac
 from radius.module.request import AccessRequest
 
-# RADIUS sets no limit for keys, but an index of PostgreSQL does. No stored user has a longer name.
+# Names are cut to this length, because PostgreSQL limits index entries. No stored user has a longer name.
 MAX_NAME_CHARACTERS = 253
 
 # Slot, NAS and station; or tenant, user name and station.

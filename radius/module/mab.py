@@ -52,7 +52,7 @@ def challenge_auth_type(request: AccessRequest) -> str:
 
 
 def is_mac_password(request: AccessRequest, mac: str, nas: NasRecord | None) -> bool:
-    """Whether the NAS must send the MAC address as password, and User-Password is this address in any notation.
+    """Whether the NAS must send the MAC address as password, and User-Password is the MAC address in any notation.
 
     With Service-Type Call-Check, the password may be missing.
     """

@@ -1,4 +1,4 @@
-"""Compiled policies and prepared outcomes. Policies and outcomes are prepared once instead of for each packet."""
+"""Compiled policies and their outcomes, which the module prepares once instead of for each packet."""
 
 import gc
 import json
@@ -19,7 +19,7 @@ SESSION_COUNTS = frozenset(("session.count.endpoint", "session.count.user"))
 
 
 class Outcome(NamedTuple):
-    # Whether the device is admitted.
+    # Whether Admit admits the device.
     permitted: bool
     reason: str
     detail: str = ""
@@ -32,8 +32,8 @@ class Outcome(NamedTuple):
     # Verdict of the policy. Monitor mode does not enforce it.
     verdict: Verdict = "deny"
     monitored: MonitorSource = ""
-    # Attributes for the endpoint's passphrase, and whether the reply must contain a passphrase. If no passphrase is
-    # stored, the verdict is a deny.
+    # Attributes for the endpoint's passphrase, and whether the reply must contain a passphrase. If it must, but no
+    # passphrase is stored, the verdict is a deny.
     passphrase: tuple[AttributeTemplate, ...] = ()
     needs_passphrase: bool = False
     # Attributes to send, with secrets such as the passphrase. Never logged; `reply` is logged instead.
@@ -43,7 +43,7 @@ class Outcome(NamedTuple):
     addresses: tuple[tuple[str, int, int], ...] = ()
 
     def refused(self, reason: str, detail: str = "", *, is_enforced: bool = False) -> "Outcome":
-        """Copy the outcome with a deny as verdict.
+        """Return a copy of the outcome that has the verdict deny.
 
         In monitor mode, Admit only logs the deny, unless `is_enforced` is true.
         """
@@ -68,7 +68,7 @@ class SitePolicy:
     def __init__(self, record: PolicyRecord, policy: Policy) -> None:
         self.id = record.policy_id
         self.version = record.version
-        # Documents are compared by this hash, which Python computes only once for bytes.
+        # Hash of the document, to compare documents quickly. Python computes the hash of a bytes object only once.
         self.document_hash = hash(record.document)
         self.policy = policy.without_trace()
         # Attributes that the policy reads from the packet.
@@ -114,7 +114,7 @@ class SitePolicy:
         )
 
 
-# Used for a site that has no published policy.
+# Policy of a site that has no published policy.
 NO_POLICY = PolicyRecord("", "", 0, b"{}")
 
 

@@ -1,4 +1,4 @@
-"""Steps by which a new radiusd takes over the ports of a running radiusd without a gap (docs/adr/0016).
+"""Takes over the ports of a running radiusd for a new radiusd, without a gap (docs/adr/0016).
 
 The agent requests each step by a Status-Server packet with a word in User-Name. On Linux, several UDP sockets can have
 the same address and port with SO_REUSEADDR. The socket that was bound last receives the packets. So the old radiusd

@@ -1,4 +1,4 @@
-"""An Access-Request in the module: its attributes by name, its NAS and its device."""
+"""An Access-Request as the module uses it: attributes by name, the NAS and the device."""
 
 import ipaddress
 import re

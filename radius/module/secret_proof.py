@@ -111,7 +111,10 @@ class ChangedSources:
         return NEW if rotation and (rotation, place) in self._changed else OLD
 
     def admits(self, place: SourceKey, rotation: str, proven: int, authenticator: bytes) -> bool:
-        """Whether a packet of this source is accepted. `proven` is the index of the packet's secret."""
+        """Whether Admit accepts a packet of this source.
+
+        `proven` is the index of the secret with which the packet was made.
+        """
         key = rotation, place
         if proven == NEW:
             if key not in self._changed:

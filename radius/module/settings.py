@@ -11,7 +11,7 @@ import msgspec
 CANARY_NAS, CANARY_MAC = "admit-canary", "00005e005300"
 # Realm in radiusd.conf whose home server is the agent's verifier.
 VERIFIER_REALM = "admit_verifier"
-# End of the shortname of clients that may omit the Message-Authenticator (policy.d/admit_signed).
+# Suffix of radiusd's shortname for clients that may omit Message-Authenticator (policy.d/admit_signed).
 UNSIGNED_SUFFIX = ":unsigned"
 
 

@@ -102,14 +102,15 @@ def _pass_from_address(packed: bytes) -> list[Instruction]:
 
 
 PERIOD_SECONDS = 60
-# Limit of logged addresses of one slot in a period. Attackers can forge addresses: a flood must not fill memory or log.
+# Limit of logged addresses of one slot in PERIOD_SECONDS. Attackers can forge addresses, and a flood must not fill
+# memory or log.
 MAX_SOURCES = 50
-# Limit of requests of one slot in a period. Above the limit, the kernel drops the requests.
+# Limit of unsigned requests of one slot in PERIOD_SECONDS. Above the limit, the kernel drops such requests.
 MAX_REQUESTS = 200
 
 
 class LoggedSources:
-    """Addresses logged in this period, by slot; at most MAX_SOURCES for each slot."""
+    """Addresses logged in the current period (PERIOD_SECONDS), by slot; at most MAX_SOURCES for each slot."""
 
     def __init__(self) -> None:
         self._period = 0

@@ -25,5 +25,5 @@ class SourceTrouble(msgspec.Struct, frozen=True):
 
 class VerifierReport(msgspec.Struct, frozen=True):
     counters: dict[str, int]
-    # Faults by id of the identity source.
+    # Current faults of identity sources, by id of the source.
     trouble: dict[str, SourceTrouble]

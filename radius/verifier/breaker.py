@@ -1,14 +1,14 @@
-"""Stops requests to an identity source that fails repeatedly, and tests the source with single logins."""
+"""Pauses requests to an identity source that fails repeatedly, and tests the source with single logins."""
 
 import time
 from collections.abc import Callable
 
 
 class Breaker:
-    """Circuit breaker of an identity source: closed in normal operation.
+    """Circuit breaker of an identity source. In normal operation, the breaker is closed and allows all logins.
 
-    After `failures` failures in a row, the breaker is open for `seconds` seconds. After this time, the breaker is
-    half open: one login tests the source.
+    After `failures` failures in a row, the breaker is open for `seconds` seconds and allows no login. After this time,
+    the breaker is half open: it allows one login, which tests the source.
     """
 
     def __init__(self, *, failures: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:

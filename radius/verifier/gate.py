@@ -1,4 +1,4 @@
-"""Limit on the number of active and waiting tasks. Admit rejects further tasks."""
+"""Limits the number of active and waiting tasks, and rejects further tasks."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -80,9 +80,9 @@ class PasswordCache:
 
 log = logging.getLogger(__name__)
 
-# Seconds to accept the correct password of an own user without hashing it again.
+# Time in which the verifier accepts the correct password of a tenant's own user without hashing the password again.
 OWN_CACHE_SECONDS = 300.0
-# Seconds to reject a repeated wrong password without hashing it again.
+# Time in which the verifier rejects a repeated wrong password without hashing the password again.
 OWN_REJECT_CACHE_SECONDS = 10.0
 # Limit of running and waiting hash computations of one tenant. All tenants share the cores.
 OWN_WAITING = 64

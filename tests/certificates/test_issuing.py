@@ -92,7 +92,7 @@ def test_reservation_that_was_rolled_back_cannot_be_signed(scoped, alpha):
     with scoped() as session:
         reserved = alpha.reserve(session)
         session.rollback()
-    with scoped() as session, pytest.raises(CertificateNotFound, match="not reserved"):
+    with scoped() as session, pytest.raises(CertificateNotFound, match="no record of the unfinished certificate"):
         sign_certificate(
             session, reserved, actor=ACTOR, public_key=generate_key().public_key(), signing=SIGNING, now=alpha.now
         )

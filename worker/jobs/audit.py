@@ -37,7 +37,7 @@ def _sealer() -> Sealer:
 
 @shared_task(name="sign_in.write_mails")
 def write_mails() -> None:
-    """Write the mails for queued requests about accounts, such as a new password, and queue the mails."""
+    """Write and queue the mails for requests about accounts, such as requests for a new password."""
     settings = load_settings()
     letters = AccountMailer(settings.portal_url, Sealer(MasterKeyFile(settings.master_key_file)).seal)
     AccountMailWriter(letters).write_waiting()

@@ -108,7 +108,7 @@ def _list_tenants() -> Iterator[TenantId]:
 
 @shared_task(name="certificates.settle")
 def settle() -> None:
-    """Abandon certificates and authorities whose signing was interrupted, and record this in the audit log."""
+    """Abandon certificates and authorities whose signing was interrupted, and add entries to the audit log."""
     with session_scope(PlatformScope()) as session:
         waiting = intents.list_tenants_with_stale_intents(session)
     _for_each_tenant(_settle, "cannot abandon its interrupted signings", waiting)

@@ -48,7 +48,7 @@ _TIME_BUDGET_SECONDS = 120
 
 @shared_task(name="retention.enforce", base=UpkeepTask)
 def enforce() -> None:
-    """Measure the logs, send warnings, order exports, and delete expired days."""
+    """Measure the logs, send warnings, create required exports, and delete the rows of expired days."""
     settings = load_settings()
     enforce_retention(
         at=clock.read_clock(),

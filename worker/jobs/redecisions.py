@@ -1,4 +1,4 @@
-"""Re-decisions of live sessions after a change."""
+"""Runs the re-decisions of live sessions after a change, and queues the resulting requests to NASes."""
 
 import time
 from random import SystemRandom

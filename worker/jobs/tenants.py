@@ -41,7 +41,7 @@ def delete_logs() -> None:
     time_limit=LONG_JOB_SECONDS + 30,
 )
 def purge() -> None:
-    """Write the file of each tenant whose grace period has ended, then delete the tenant."""
+    """Purge each deleted tenant whose grace period has ended, after writing a last tenant file."""
     settings = load_settings(required=("DATABASE_WORKER_URL", "MASTER_KEY_FILE"))
     folder = settings.export_dir / "tenants"
     with limit_waiting(LONG_STATEMENT_SECONDS):

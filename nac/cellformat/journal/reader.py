@@ -90,7 +90,7 @@ class JournalReader:
     def delete_before(self, position: SegmentPosition) -> None:
         """Delete segments before `position`.
 
-        The newest segment stays, because the name of the next segment must be greater.
+        The newest segment stays, because the name of the next segment must be greater than its name.
         """
         for segment in list_segments(self._directory)[:-1]:
             if segment < position.segment:

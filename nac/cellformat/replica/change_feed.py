@@ -1,4 +1,4 @@
-"""Deletes changes of the change feed that every cell has applied."""
+"""Deletes changes from the change feed after all cells have applied the changes."""
 
 from sqlalchemy import CursorResult, text
 from sqlalchemy.orm import Session

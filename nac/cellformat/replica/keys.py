@@ -12,7 +12,7 @@ pack_tenant = struct.Struct(">I").pack
 
 
 def by_id(tenant: int, record_id: str) -> bytes:
-    """Return the key of a site, policy, identity source or pool stock (`record_id` is then the id of the pool).
+    """Return the key of a site, policy, identity source or pool stock. The id of a pool stock is the id of the pool.
 
     The keys of external statuses and pool leases begin with the key of the authority or pool.
     """
@@ -49,7 +49,7 @@ def external_status(tenant: int, authority_id: str, serial_hex: str) -> bytes:
 
 
 def session_count(tenant: int, key: str) -> bytes:
-    """Return the key of a session count; `key` is "m" followed by a MAC address, or "u" followed by a name."""
+    """Return the key of a count of live sessions; `key` is "m" followed by a MAC address, or "u" followed by a name."""
     return pack_tenant(tenant) + _name(key)
 
 

@@ -89,7 +89,8 @@ class SlotRecord(Record, frozen=True, array_like=True):
     default_site_id: str
     # Serial (hex) of the EAP server certificate; "" if the tenant has none.
     server_certificate: str
-    # Maximum of failed logins per NAS and MAC address within the window; Admit rejects further logins without a check.
+    # Maximum number of failed logins per NAS and MAC address within `failure_window_seconds`. Admit rejects further
+    # logins without a check.
     failure_limit: int
     failure_window_seconds: int
     # Names of offered methods (nac.cellformat.methods).
@@ -107,7 +108,8 @@ class SlotRecord(Record, frozen=True, array_like=True):
     secrets: tuple[SecretRecord, ...] = ()
     # Id of the running rotation; "" if none is running.
     rotation: str = ""
-    # Maximum of wrong passwords per user name within the window; Admit rejects further logins without a check.
+    # Maximum number of wrong passwords per user name within `password_failure_window_seconds`. Admit rejects further
+    # logins without a check.
     password_failure_limit: int = 20
     password_failure_window_seconds: int = 900
     # Realms and NetBIOS domains to remove from user names, in lower case.

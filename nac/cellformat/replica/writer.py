@@ -261,7 +261,7 @@ class WriteBatch:
     def clear(self) -> None:
         """Delete all records, including the values of `meta`.
 
-        `keep_site` and `keep_policy` can restore deleted records.
+        In the same batch, `keep_site` and `keep_policy` can restore the records of sites and policies.
         """
         for name in ("sites", "policies"):
             cursor = self._transaction.cursor(db=self._databases[name])

@@ -121,7 +121,7 @@ class NameBinding(Protocol):
 def resolve_names(secret: NameBinding, request: SigningRequest | None) -> tuple[str, tuple[San, ...]]:
     """Return common name and alternative names for a certificate: from the secret or, if it has none, from the request.
 
-    If there are only alternative names, one alternative name becomes the common name.
+    Without a common name, one of the alternative names becomes the common name.
     """
     bound = tuple(map(parse_san, secret.sans))
     proposed = request.common_name if request else ""

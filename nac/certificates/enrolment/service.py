@@ -204,7 +204,8 @@ def lock_secret(
 ) -> LockedSecret:
     """Check and lock the secret like `redeem_secret`, but do not count a use.
 
-    Also returns secrets that are used up or expired, if their text is correct. Raises SecretRefused in all other cases.
+    Also returns secrets that are used up or expired, if their text is correct. Raises SecretRefused for all other
+    secrets that Admit rejects.
     """
     certificates.lock_tenant_shared(session, tenant_id)
     row = repository.lock_by_name(session, tenant_id, name) if name.isprintable() and len(name) <= 64 else None
@@ -267,7 +268,7 @@ def _find_refusal_reason(
 
 
 def is_holder_barred(session: Session, tenant_id: TenantId, endpoint_id: UUID | None, user_id: UUID | None) -> bool:
-    """Whether the endpoint is blocked or the user is disabled. Then the endpoint or user gets no certificate."""
+    """Whether the endpoint is blocked or the user is disabled. In this case, Admit issues no certificate."""
     endpoint = repository.get_endpoint(session, tenant_id, endpoint_id) if endpoint_id else None
     user = repository.get_user(session, tenant_id, user_id) if user_id else None
     return bool((endpoint and endpoint.status == "blocked") or (user and user.disabled))

@@ -59,7 +59,7 @@ class ResultForm:
 
     attributes: tuple[AttributeTemplate, ...] = ()
     cannot: str = ""
-    # Required format of the value (of each entry of a downloadable ACL), and a description of this format.
+    # Required format of the value (for a downloadable ACL: of each entry), and a description of the format.
     takes: re.Pattern[str] | None = None
     wanted: str = ""
     # Separator of ACL entries if one attribute contains all entries.

@@ -1,5 +1,5 @@
-"""Events: one JSON format for the live log, syslog and webhooks.
+"""Events: JSON objects in one format for live events, syslog and webhooks.
 
-Field names follow the Elastic Common Schema; fields that the schema lacks are below `admit`.
-docs/reference/events.md lists all fields. `schema.py` generates docs/reference/events.schema.json.
+Field names follow the Elastic Common Schema; fields that the schema lacks are below `admit`. docs/reference/events.md
+lists all fields. `schema.py` generates docs/reference/events.schema.json.
 """

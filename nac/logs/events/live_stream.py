@@ -30,7 +30,8 @@ MAX_ENTRY_EVENTS = 50
 RETENTION_SECONDS = 60
 # Expiry of an interest key. Listeners renew their key three times in this period.
 INTEREST_SECONDS = 9
-# A listener reports silence if no entry arrives in this time. Agents write to a listener at least once a second.
+# If no entry arrives in this time, a listener reports that no agent sends events. For each listener, agents write an
+# entry at least once a second.
 SILENT_SECONDS = 5.0
 MAX_TENANTS = 100
 _READ_ENTRIES = 16
@@ -142,7 +143,7 @@ class _TenantStream:
         # Expected sequence number of the next event, by writer.
         self.next: dict[bytes, int] = {}
         self.last_entry_at = now
-        # None until the first entry arrives, or until silence is reported.
+        # None until the first entry arrives, or until the listener reports that no agent sends events.
         self.is_silent: bool | None = None
 
 
@@ -259,7 +260,7 @@ def listen(
 async def listen_async(
     url: str, tenants: Collection[TenantId], wanted: EventFilter = ALL_EVENTS
 ) -> AsyncGenerator[LiveEvent | StreamNotice | None, None]:
-    """Yield what `listen` yields, asynchronously. The caller must close the iterator (contextlib.aclosing)."""
+    """Do the same as `listen` for async callers. The caller must close the iterator (contextlib.aclosing)."""
     state = ListenerState(tenants, wanted, time.monotonic())
     async with redis.asyncio.Redis.from_url(url, **_redis_options(_TIMEOUT_SECONDS)) as client:
         while True:

@@ -46,7 +46,7 @@ def organization(tenant: EventTenant) -> Organization:
 
 
 def is_user_name(name: str, digits: str | None) -> bool:
-    """Return whether `name` belongs to a user, and is not the MAC address `digits` in any notation, as in MAB."""
+    """Return whether `name` is a user name. With MAB, the name is the MAC address `digits`, in any notation."""
     return bool(name) and (not digits or normalise_mac(name) != digits)
 
 
@@ -86,6 +86,6 @@ def event_id(note: EventNote) -> str:
 
 
 def parse_note(note: EventNote, form: type[S]) -> S:
-    """Decode the content of a row of `event_notes` as `form`. Raises msgspec.ValidationError."""
+    """Decode the content of a row of `event_notes` to an object of the type `form`. Raises msgspec.ValidationError."""
     values: Mapping[str, Any] = note.said
     return msgspec.convert({name: value for name, value in values.items() if value is not None}, form)

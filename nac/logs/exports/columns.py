@@ -15,7 +15,7 @@ from nac.logs.log_tables import LogName
 from nac.models import USAGE_HOURS, AccountingLog, AuthLog, EndedSession
 
 ColumnKind = Literal["text", "name", "moment", "integer", "long", "boolean", "texts", "json"]
-# Exports omit `tenant_id`, because the name of the export's folder is the tenant's id. The other columns are internal.
+# Exports omit these columns: `tenant_id`, because it is the name of the export's folder, and internal columns.
 _OMITTED_COLUMNS = {"tenant_id", "cell_id", "mac_key", "identity_key", "common_name_key"}
 _UTC_TEXT_SQL = sql.SQL("""to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""")
 # Spreadsheets evaluate text that begins with one of these characters as a formula, so Admit puts an apostrophe before
@@ -41,8 +41,8 @@ class ExportedColumn:
 class ExportRange:
     """The tenant's rows from `since` (included) to `until` (excluded).
 
-    If `rows_before` is set, the range has only rows that transactions with a lower id wrote. These rows come only from
-    the table from which retention deletes.
+    `rows_before` is a transaction id. If it is set, the range has only rows that transactions with an id below
+    `rows_before` wrote, and Admit reads these rows only from the table from which retention deletes.
     """
 
     tenant_id: TenantId

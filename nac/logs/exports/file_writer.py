@@ -1,4 +1,4 @@
-"""Writes the rows of a period to a file, as a stream. Memory use is constant."""
+"""Writes the rows of a period to a file, row by row, so that memory use is constant."""
 
 import gzip
 import hashlib
@@ -90,8 +90,8 @@ def write_rows(
 ) -> WrittenFile | None:
     """Write the rows of one database snapshot to a temporary file in the folder of `path`.
 
-    Returns None if the snapshot has no rows. The caller renames the file to `path`. Calls `look` regularly. Raises
-    DiskFull, other OSErrors, and errors of `look`. After an error, deletes the temporary file.
+    Returns None if the snapshot has no rows in the period. The caller renames the file to `path`. Calls `look`
+    regularly. Raises DiskFull, other OSErrors, and errors of `look`. After an error, deletes the temporary file.
     """
 
     def look_around() -> None:

@@ -304,6 +304,7 @@ def prune_exports(folder: ExportFolder, *, kept: timedelta, now: datetime, engin
 def _is_expired(job: ExportJob, before: datetime) -> bool:
     if job.state in ("cancelled", "pruned"):
         return True
-    # A required export is the only copy of its rows after their deletion, so the retention of its files begins then.
+    # When the exported rows are deleted, a required export is their only copy. So the retention of its files begins at
+    # the deletion.
     since = job.rows_gone_at if job.standing else job.rows_gone_at or job.ended_at
     return since is not None and since < before

@@ -41,14 +41,14 @@ _HORIZON_SQL = text("SELECT xact, origin FROM log_horizon()")
 
 @dataclass(frozen=True, slots=True)
 class DeletionRelease:
-    """Permission to delete those rows of a day that transactions with an id below `rows_before` wrote."""
+    """Permission to delete exported rows of a day: the rows that transactions with an id below `rows_before` wrote."""
 
     job_id: int
     rows_before: int
 
 
 def create_jobs(session: Session, tenant_id: TenantId, log: LogName, days: Iterable[date], *, format: str) -> None:  # noqa: A002 -- the column's name
-    """Create an export job for each of the days that has no job."""
+    """Create an export job for each day in `days` that has no export job."""
     rows: list[dict[str, Any]] = [
         {
             "tenant_id": tenant_id,
@@ -91,9 +91,9 @@ def release_day(
 ) -> DeletionRelease | None:
     """Return the permission to delete a day's exported rows; None if the day has no complete and intact export.
 
-    If rows arrived after the export, or its files are damaged, Admit schedules a new export of all existing rows. If
-    rows arrived after the deletion began, retention first deletes the remaining exported rows. Then a new export
-    contains the late rows.
+    If rows arrived after the export, or the files of the export are damaged, Admit schedules a new export of all
+    existing rows. If rows arrived after the deletion began, retention first deletes the remaining exported rows. Then a
+    new export contains the late rows.
     """
     job = session.scalars(_job_query(tenant_id, log, day).with_for_update()).one_or_none()
     if job is None or job.state != "done":
@@ -124,7 +124,7 @@ def is_release_valid(session: Session, tenant_id: TenantId, log: LogName, day: d
 
 
 def is_day_empty(session: Session, tenant_id: TenantId, log: LogName, day: date) -> bool:
-    """Return whether the day has no rows, neither exported nor late rows."""
+    """Return whether the log has no rows of the day any more, neither exported rows nor rows that arrived later."""
     table, moment = _table_and_moment(log)
     there = exists().where(table.c.tenant_id == tenant_id, moment >= _midnight(day), moment < _midnight(day + _DAY))
     return not session.scalar(select(there))
@@ -175,7 +175,7 @@ def _job_query(tenant_id: TenantId, log: LogName, day: date) -> Select[ExportJob
 def _reorder_day(job: ExportJob, now: datetime) -> None:
     """Detach the job from its day, so that retention creates a new job for the day.
 
-    The old job keeps its files for their retention, because the files may be the only copy of deleted rows.
+    Admit does not delete the files of the old job early, because they may be the only copy of deleted rows.
     """
     job.standing = False
     if job.deletion_began_at is not None:
@@ -183,7 +183,7 @@ def _reorder_day(job: ExportJob, now: datetime) -> None:
 
 
 def _count_rows(session: Session, job: ExportJob, day: date) -> tuple[int, int]:
-    """Return the number of the day's rows that the export contains, and of those that it does not contain."""
+    """Return two numbers: of the day's rows that the export contains, and of the day's other rows."""
     table, moment = _table_and_moment(type_cast("LogName", job.log))
     has = func.is_written_before(literal_column(f"{table.name}.xmin"), job.rows_before)
     query = select(func.count().filter(has), func.count().filter(~has)).where(

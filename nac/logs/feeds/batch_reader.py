@@ -67,7 +67,7 @@ class FeedPosition:
 class FeedBatch:
     # Rows in the order of delivery: (source, row). EVENT_SOURCES lists the sources.
     rows: Sequence[tuple[str, Any]]
-    # Position of the feed after these rows.
+    # Position of the feed after the rows of this batch.
     position: FeedPosition
     # Number of rows that were deleted before the feed read them.
     gone: int
@@ -113,7 +113,7 @@ def read_batch(session: Session, feed: Feed, position: FeedPosition, *, most: in
 
 
 def _limit_marks(marks: Sequence[Row[Any]], most: int) -> Sequence[Row[Any]]:
-    """Return as many leading marks as needed for at least `most` rows, or all marks."""
+    """Return the first marks that together have at least `most` rows; all marks if they have fewer rows."""
     together = 0
     for number, mark in enumerate(marks, start=1):
         # A mark of a replay does not record its number of rows. Assume that it has enough rows.
@@ -150,7 +150,7 @@ def _read_rows(
 
 
 def _count_gone(ended: Sequence[Row[Any]], there: Counter[int]) -> int:
-    """Return the number of rows of `ended` that were deleted before the feed read them.
+    """Return the number of rows that were deleted before the feed read them.
 
     `ended` contains the marks that the feed has read completely. `there` has the number of existing rows of each mark.
     """

@@ -117,7 +117,7 @@ class _BatchFate(Enum):
     """Result of sending a batch."""
 
     TAKEN = auto()
-    # Nothing was delivered. Try again with fewer events.
+    # The feed delivered nothing, and will try again with fewer events.
     FEWER = auto()
     # The receiver rejected a batch of a single event.
     REFUSED = auto()

@@ -3,7 +3,8 @@
 PostgreSQL advisory locks enforce this. The locks end with the transaction of the delivery run, even if the process or
 machine fails.
 
-A mark is a range of a tenant's new events (`batch_reader`). A note stores an event that no log table contains.
+A mark describes a range of a tenant's new log rows (`batch_reader`). A note is the record of a change for which no log
+table has a row.
 """
 
 import asyncio
@@ -150,7 +151,7 @@ class _DeliveryLoop:
         return (_FAILING_LIMITS if feed.failing else _LIMITS).has_room(alike, feed.tenant_id)
 
     def _take(self, feed: DueFeed) -> bool:
-        """Take the feed's lock, unless another machine has it. The same session can take the lock repeatedly."""
+        """Take the feed's lock, unless another machine has the lock. The same session can take the lock repeatedly."""
         return bool(self._session.scalar(_LOCK_FEED_SQL, {"feed": str(feed.id)}))
 
     def _end(self, task: asyncio.Task[bool], feed: DueFeed) -> None:

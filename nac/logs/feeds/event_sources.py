@@ -29,7 +29,7 @@ class EventSource:
     # Kind of the events, in `admit.kind`.
     kind: str
     model: Any
-    # Column with the time of a row. A mark has the first and last time of its rows.
+    # Column with the time of a row. For each range of rows, a mark stores the first and the last time.
     at: InstrumentedAttribute[datetime]
     event: Callable[[Any, EventTenant], Event]
     # Possible values of `event.outcome`; empty if the events have no outcome.
@@ -73,7 +73,8 @@ class EventSource:
         key = self.model.id
         named = and_(
             self.model.tenant_id == tenant_id,
-            # By this time range, PostgreSQL skips partitions. By the next condition, it finds the rows in the index.
+            # With this time range, PostgreSQL skips partitions. With the next condition, PostgreSQL finds the rows in
+            # the index.
             self.at.between(mark.c.behind_at, mark.c.last_at),
             tuple_(self.at, key) > tuple_(mark.c.behind_at, mark.c.behind_row),
             key.between(mark.c.first_row, mark.c.last_row),
@@ -134,7 +135,7 @@ EVENT_KINDS = tuple(source.kind for source in EVENT_SOURCES.values())
 
 
 def list_source_names(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """Return the names of the sources with events of these kinds and outcomes. Empty `outcomes` mean all outcomes."""
+    """Return the sources whose events can have one of these kinds and outcomes. No `outcomes` mean all outcomes."""
     return [
         name
         for name, source in EVENT_SOURCES.items()

@@ -43,7 +43,7 @@ class SendFailed(Exception):
         self.is_gone = is_gone
         # True if the batch was too large, and the receiver may accept fewer events.
         self.is_too_much = is_too_much
-        # True if one of the events may be the cause.
+        # True if an event of the batch may be the cause of the failure.
         self.is_refused = is_refused
         # True if the receiver was too slow. The receiver may have received a part of the batch.
         self.is_slow = is_slow
@@ -59,7 +59,7 @@ class FeedSender(Protocol):
     is_confirmed: bool
 
     def fitting(self, events: Sequence[Event]) -> int:
-        """Return the number of leading events that fit into one batch, at least 1."""
+        """Return how many of the first events fit into one batch; at least 1."""
 
     async def send(self, events: Sequence[Event]) -> None:
         """Send a batch. After SendFailed, the feed sends the batch again, so events may arrive twice."""
@@ -106,7 +106,7 @@ WHERE id = :feed
 
 @dataclass(frozen=True, slots=True)
 class DeliveryStep:
-    """A position of a feed, and the events sent or skipped since the previously stored position."""
+    """A new position of a feed, and the events that the feed sent or skipped since the stored position."""
 
     position: FeedPosition
     events: int = 0

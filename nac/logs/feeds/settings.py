@@ -1,4 +1,4 @@
-"""Settings of feeds, stored as one document and checked as a whole.
+"""Settings of feeds. Admit checks and stores all settings of a feed as one document.
 
 Admit seals the URL and the headers of a webhook, because they may contain keys. The readable settings have a shortened
 URL, and placeholders for the values of the headers.
@@ -26,7 +26,7 @@ from nac.kit.validation import is_https_address
 from nac.logs.feeds.event_sources import EVENT_KINDS, list_kinds_without_events
 from nac.models import Feed
 
-# Numbers of the facilities (RFC 5424 6.2.1).
+# Numbers of the syslog facilities (RFC 5424 6.2.1).
 FACILITIES = {
     "kern": 0,
     "user": 1,
@@ -54,10 +54,10 @@ OUTCOMES = ("success", "failure", "unknown")
 DOCUMENTATION_ENTERPRISE = 32473
 _MIN_TIMEOUT_SECONDS, _MAX_TIMEOUT_SECONDS = 1.0, 10.0
 _MAX_NETWORKS = 50
-# APP-NAME (RFC 5424 6.2.5) and HOSTNAME (6.2.4).
+# Patterns for the syslog fields APP-NAME (RFC 5424 6.2.5) and HOSTNAME (6.2.4).
 _APP_NAME = re.compile(r"[!-~]{1,48}")
 _HOSTNAME = re.compile(r"[!-~]{1,255}")
-# Name (RFC 9110 5.6.2) and value (5.5) of a header.
+# Patterns for the name (RFC 9110 5.6.2) and the value (RFC 9110 5.5) of an HTTP header.
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _HEADER_VALUE = re.compile(r"[!-~]([ -~]{0,4094}[!-~])?")
 _MAX_HEADERS = 10

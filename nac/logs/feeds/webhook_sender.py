@@ -42,7 +42,7 @@ class WebhookSender:
     is_confirmed = True
 
     def __init__(self, settings: WebhookSettings, *, reach: OutboundReach, feed: str, secrets: Sequence[str]) -> None:
-        """Create a sender. `feed` is the feed's id; `secrets` as in `build_signature_headers`."""
+        """Create a sender for the feed with the id `feed`, which signs with all of `secrets`."""
         self.most_events = settings.batch
         self._settings = settings
         self._feed = feed

@@ -1,4 +1,4 @@
-"""The database's clock. After a jump of this clock, retention deletes nothing for NOTICE_PERIOD."""
+"""Checks the database's clock. After a jump of this clock, retention deletes nothing for NOTICE_PERIOD."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -103,7 +103,10 @@ def list_holds(
 
 
 def lock_holds(session: Session) -> None:
-    """Lock the holds of all tenants, to change them. To avoid deadlocks, call this before locking a tenant's rows."""
+    """Lock the holds of all tenants, so that the caller can change a hold.
+
+    To avoid deadlocks, call this function before you lock a tenant's rows.
+    """
     repository.lock_holds_exclusive(session)
 
 

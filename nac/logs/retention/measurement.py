@@ -19,7 +19,7 @@ WHERE t.partitioned AND p.relname = t.parent AND p.relnamespace = 'public'::regn
     AND c.oid = i.inhrelid AND c.relname ~ '_[0-9]{8}$'
 ORDER BY day
 """)
-# The day is NULL for the default partition and for tables without partitions.
+# This query finds changed partitions. The day is NULL for the default partition and for tables without partitions.
 _CHANGED = text("""
 WITH places AS (
     SELECT l.log, to_date(right(c.relname, 8), 'YYYYMMDD') AS day, c.oid

@@ -35,14 +35,15 @@ class LogPlan:
     terms: LogTerms
     # Whether `terms` differ from the stored terms.
     has_new_terms: bool
-    # The tenant's own settings, if any.
+    # The settings that the tenant chose; None if the platform's defaults apply.
     chosen: RetentionSetting | None
     # Estimated bytes and rows by day.
     sizes: Mapping[date, int]
     rows: Mapping[date, int]
-    # Retention deletes the days before this day. Days before `oldest` are too old; later days exceed the budget.
+    # Retention deletes the days before this day. Of these days, those before `oldest` are too old. The others exceed
+    # the budget.
     keep_from: date
-    # The value of `keep_from` after all chosen settings have taken effect.
+    # The value that `keep_from` will have when all chosen settings have taken effect.
     wanted_from: date
     holds: Sequence[RetentionHold]
     # Days whose required export is complete; None if the tenant requires no exports.
@@ -62,7 +63,7 @@ class LogPlan:
         return self.chosen.export_format if self.chosen else None
 
     def gives_up(self, day: date) -> bool:
-        """Return whether retention must now delete the day's rows."""
+        """Return whether retention must delete the day's rows now."""
         return (
             day < self.keep_from
             and not any(hold_covers_day(hold, self.log, day) for hold in self.holds)
@@ -76,7 +77,7 @@ class LogPlan:
         return kept and not in_force and day < self.wanted_from
 
     def is_early(self, day: date) -> bool:
-        """Return whether a deletion of the day is early: the reason is the budget and not the day's age."""
+        """Return whether a deletion of the day is early: not because of the day's age, but because of the budget."""
         return day >= self.oldest
 
 

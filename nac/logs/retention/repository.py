@@ -23,7 +23,8 @@ from nac.models import (
 )
 
 HOLD_ORDERS = SortOrders({"set_at": (RetentionHold.created_at, RetentionHold.id)})
-# Deletions take this advisory lock shared. A new hold takes it exclusively, and so waits for running deletions.
+# A deletion takes this advisory lock in shared mode. A new hold takes the lock exclusively, so it waits for running
+# deletions.
 _HOLDS_LOCK = func.hashtext("retention_holds")
 
 
@@ -61,7 +62,7 @@ def get_terms(session: Session, tenant_id: TenantId) -> dict[LogName, LogTerms]:
 
 
 def store_terms(session: Session, tenant_id: TenantId, log: LogName, stored: LogTerms) -> None:
-    """Store the parts of the log's terms that are in `stored`. The other parts stay unchanged."""
+    """Store the retention values in `stored`. The log's other retention values stay unchanged."""
     rows = _term_rows(tenant_id, log, stored)
     if not rows:
         return
@@ -71,7 +72,7 @@ def store_terms(session: Session, tenant_id: TenantId, log: LogName, stored: Log
 
 
 def create_terms(session: Session, tenant_id: TenantId, log: LogName, found: LogTerms) -> None:
-    """Store the first retention values of a log, if the log has no stored values."""
+    """Store the first retention values of a log. Values that are already stored stay unchanged."""
     if rows := _term_rows(tenant_id, log, found):
         session.execute(insert(RetentionTerm).values(rows).on_conflict_do_nothing())
 

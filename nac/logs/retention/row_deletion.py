@@ -1,4 +1,4 @@
-"""Deletes a tenant's rows of days that other tenants still keep: in small batches, with pauses, at quiet hours."""
+"""Deletes a tenant's log rows of days that other tenants keep: in small batches, with pauses, at quiet hours."""
 
 import logging
 import time as clock
@@ -66,7 +66,8 @@ _ORDERED_LOGS = ("auth", "accounting", "sessions")
 
 
 class DeletionBatch(NamedTuple):
-    # Numbers of selected rows and of deleted rows. They differ if other transactions changed or deleted rows.
+    # Number of rows that the batch selected, and number of rows that it deleted. The numbers differ if another
+    # transaction changed or deleted a selected row.
     found: int
     gone: int
     # Minimum time of the rows in the next batch.
@@ -191,7 +192,7 @@ def delete_batch(
 ) -> DeletionBatch:
     """Delete up to BATCH_ROWS rows of the day, from the time `first` on.
 
-    If `before` is set, deletes only rows that transactions with a lower id wrote.
+    `before` is a transaction id. If it is set, deletes only rows that transactions with an id below `before` wrote.
     """
     parameters: dict[str, object] = {
         "tenant": tenant_id,

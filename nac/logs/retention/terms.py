@@ -25,7 +25,7 @@ class TermPart:
     announced_at: datetime | None = None
 
     def advance(self, wanted: int, now: datetime) -> "TermPart":
-        """Return this part as it applies at `now`, if the chosen value is `wanted`.
+        """Return this retention value as it applies at `now`. `wanted` is the value that the tenant chose.
 
         If the chosen value drops again during an announcement, Admit announces this second reduction when the first has
         taken effect. So the second reduction does not delay the first, and has its own notice period.
@@ -42,7 +42,7 @@ class TermPart:
 
 @dataclass(frozen=True, slots=True)
 class ChosenTerms:
-    """The values that the tenant chose, within the platform's limits.
+    """The retention values that the tenant chose, within the platform's limits.
 
     `bytes` is None if the log has no budget. If `export` is true, Admit exports rows before it deletes them.
     """
@@ -80,7 +80,7 @@ class LogTerms:
         )
 
     def settled(self) -> "LogTerms":
-        """Return only the parts that have no announced reduction."""
+        """Return only the values that have no announced reduction."""
         return LogTerms({name: part for name, part in self.parts.items() if part.announced is None})
 
     @property

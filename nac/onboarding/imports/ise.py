@@ -1,7 +1,7 @@
 """Import of Cisco ISE endpoints from the CSV of Context Visibility or of the endpoint list.
 
-An endpoint in an identity group joins the group of that name. The import skips endpoints without a group, because it
-would approve them although no person has checked them.
+An endpoint in an identity group joins the Admit group with the same name. The import skips endpoints without a group,
+because it would approve them although no person has checked them.
 """
 
 import re

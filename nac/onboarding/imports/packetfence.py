@@ -1,7 +1,7 @@
 """Import of PacketFence nodes, from the CSV of its web interface or the output of `pfcmd node view all`.
 
-A registered node becomes an endpoint, in the group with the name of the node's category (role). The import skips other
-nodes, because Admit discovers them when they appear on the network.
+A registered node becomes an endpoint, in the group with the name of the node's category (role). The import skips nodes
+that are not registered, because Admit discovers them when they appear on the network.
 """
 
 from collections.abc import Mapping

@@ -60,7 +60,7 @@ class ImportOptions:
     make_groups: bool = False
     # Whether to approve endpoints with random (locally administered) MAC addresses.
     allow_random: bool = False
-    # Whether to store users' passwords in the forms for CHAP and MS-CHAP, too. PAP always works.
+    # Whether to store users' passwords in the forms that CHAP and MS-CHAP need. The form for PAP is always stored.
     chap: bool = False
     mschap: bool = False
     # What to do with lines that have mistakes: reject the whole file, or skip these lines.
@@ -69,7 +69,7 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """The changes that an import would store. Their objects stay locked until the transaction ends."""
+    """The changes that an import would store. The objects to change stay locked until the transaction ends."""
 
     document: ImportDocument
     endpoints: endpoints.EndpointBulkPlan

@@ -21,7 +21,7 @@ class BoardRow:
     sent: str
     expected: str
     got: str
-    # Reason for the expected response.
+    # Reason why `expected` is the expected response.
     because: str
     # Reason code of the cell's decision, and explanation of the result (`why`).
     reason: str
@@ -36,7 +36,7 @@ class BoardRow:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Results of a check, as the simulated NAS and device observed them."""
+    """Results of a check that the simulated NAS and device observed."""
 
     reply: RadiusPacket | None
     milliseconds: int

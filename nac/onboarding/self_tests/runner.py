@@ -86,7 +86,10 @@ def run_one(platform: SelfTestPlatform, tenant_id: TenantId, test_id: UUID, *, e
 
 
 def _run_name(test_id: UUID, attempt: int) -> str:
-    """Return the name of a run in logs and certificates, by which a later worker finds and revokes its certificates."""
+    """Return the name of a run in logs and certificates.
+
+    By this name, a later worker finds and revokes the certificates.
+    """
     return sha256(f"{test_id} {attempt}".encode()).hexdigest()[:8]
 
 

@@ -52,7 +52,7 @@ class TemplatesDamaged(Exception):
 class SnippetTemplate:
     id: str
     title: str
-    # Vendor in nac.engine.vendors, which decides how Admit ends sessions on such a NAS.
+    # Vendor in nac.engine.vendors. The vendor determines how Admit ends sessions on the NAS.
     vendor: str
     access: AccessKind
     kind: SnippetKind

@@ -2,7 +2,7 @@
 
 Requires a scope that sees the tenant's rows. Reading takes a constant number of SQL statements.
 
-To apply a template to a tenant, a caller needs the permissions to change each part directly.
+To apply a template to a tenant, a caller needs the same permissions as to change the parts without a template.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -32,7 +32,7 @@ _COMMENT = "From the template"
 
 
 def read_parts(session: Session, tenant_id: TenantId, names: Iterable[str]) -> dict[str, Any]:
-    """Return the tenant's current value of each part in `names`."""
+    """Return the tenant's current value of each part in `names`, by name."""
     tenant = tenants.require_tenant(session, tenant_id=tenant_id)
     rows = {site.slug: site for site in sites.list_sites(session, tenant_id=tenant_id)}
     known = policies.list_policies(session, tenant_id=tenant_id)
@@ -148,7 +148,10 @@ class _PartWriter:
                 self._put_setting(name.removeprefix("settings."), value)
 
     def _put_policy(self, slug: str, document: object) -> None:
-        """Publish a policy. It may refer to objects that this tenant lacks, because all tenants get the same policy."""
+        """Publish a policy.
+
+        The policy may refer to objects that this tenant lacks, because all tenants get the same policy.
+        """
         policy = policy_rows.get_by_slug(self.session, self.tenant_id, slug)
         if policy is None:
             self._do(policies.create_policy, slug=slug)

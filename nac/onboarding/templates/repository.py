@@ -1,4 +1,4 @@
-"""Database access for templates and roll-outs, and a statistical test of a tenant's share of rejected devices."""
+"""Database access for templates and roll-outs. Statistical test for changes of a tenant's share of rejected devices."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -119,7 +119,7 @@ def list_versions(session: Session, template: Template, *, span: PageSpan) -> Se
 
 
 def list_versions_to_come(session: Session, template: Template) -> Sequence[TemplateVersion]:
-    """Return the newest version of the template, and the versions of its active roll-outs."""
+    """Return the newest version of the template, and the versions that active roll-outs distribute."""
     under_way = select(Rollout.version).where(Rollout.template_id == template.id, Rollout.state == "running")
     row = TemplateVersion
     wanted = or_(row.number == template.newest, row.number.in_(under_way))

@@ -47,7 +47,7 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class RolloutStage:
-    """A stage: update `tenants` (slugs), or up to `share` percent of the tenants; then watch them for `minutes`."""
+    """A stage updates `tenants` (slugs), or tenants until `share` percent are updated, and watches for `minutes`."""
 
     minutes: int
     tenants: Sequence[str] | None = None
@@ -120,7 +120,7 @@ def start_rollout(
 def _list_parts_at(
     version: TemplateVersion, followers: Iterable[tuple[TemplateTenant, Tenant]], held: HeldPermissions
 ) -> set[str]:
-    """Return the parts that change at one or more of the tenants. Raises PermissionMissing."""
+    """Return the parts that the roll-out changes at one or more of the tenants. Raises PermissionMissing."""
     wanted = list_parts(read_template(version.document))
     parts: set[str] = set()
     for row, tenant in followers:
@@ -172,7 +172,7 @@ def _plan_stages(
             share = stage.share or 0
             if not 0 < share <= 100:
                 raise InvalidInput("The share must be between 1 and 100.", place=f"{place}.share")
-            # Rounded up to at least one tenant, so that 100 percent means all tenants.
+            # Round the number of tenants up, so that a small share is at least one tenant.
             wanted = max(1, -(-len(order) * share // 100)) - len(planned)
             taken = [slug for slug in order if slug not in planned][: max(0, wanted)]
         planned |= dict.fromkeys(taken, number)
@@ -408,7 +408,7 @@ def _roll_back_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
 
 
 def _unchanged_parts(session: Session, rollout: Rollout, row: RolloutTenant) -> dict[str, Any]:
-    """Return the values before the roll-out, for the parts that nobody changed after the roll-out."""
+    """Return the earlier values of the parts that the roll-out changed and that nobody changed later."""
     template = session.get_one(Template, rollout.template_id)
     version = require_version(session, template=template, number=rollout.version)
     made = list_parts(read_template(version.document))

@@ -1,6 +1,7 @@
-"""Reads tenant files, which are not trusted. Limits every length, and uses no content as a path.
+"""Reads tenant files, which are not trusted.
 
-Verifies the whole file and its checksums before it returns a row.
+Limits the length of every part of the file, and uses no content as a path. Before the reader returns a row, it verifies
+the checksums of the whole file, and the signature if the file has one.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""The tables of a tenant file, collected from their models (`nac.kit.db.declarations`)."""
+"""The tables that a tenant file contains. Each model declares this for its table (`nac.kit.db.declarations`)."""
 
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
@@ -22,7 +22,7 @@ _Role = TypeVar("_Role", FileContent, FileLog, FileExclusion)
 
 
 def _collect(kind: type[_Role]) -> dict[str, _Role]:
-    """Return, by table name, the declarations of type `kind`, which state how tenant files treat a table.
+    """Return the declarations of type `kind`, by table name. A declaration states how tenant files treat the table.
 
     A table comes after the tables to which its rows refer.
     """

@@ -49,7 +49,7 @@ def lock_sign_up(session: Session, sign_up_id: UUID) -> SignUp | None:
 
 
 def take_unfinished(session: Session, *, now: datetime, lease: timedelta, most: int) -> list[UUID]:
-    """Reserve for the caller, for the time `lease`, confirmed sign-ups that have no tenant yet. Returns their ids."""
+    """Reserve confirmed sign-ups that have no tenant yet, for the time `lease`. Returns the ids of the sign-ups."""
     rows = session.scalars(
         select(SignUp)
         .where(SignUp.state == "provisioning", SignUp.due_at <= now)

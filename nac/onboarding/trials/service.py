@@ -1,8 +1,8 @@
 """Sign-up for a trial: a user requests a trial, and confirms the request by a mailed link.
 
 Requires a session in PlatformScope. Responses do not reveal whether an address has an account. Users choose the
-password after they open the link. If people chose the password before, an attacker could sign up with another person's
-address and a password. The owner of the address would then confirm an account whose password the attacker knows.
+password after they open the link. If people chose the password in the sign-up request, an attacker could sign up with
+another person's address. The owner of the address would then confirm an account whose password the attacker knows.
 
 PUBLIC_DOMAINS are the domains of public mail providers. The limit of sign-ups per mail domain does not apply to these
 domains, because their users are unrelated.

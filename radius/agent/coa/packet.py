@@ -37,7 +37,7 @@ ResponseFault = Literal["malformed", "forged", "unsigned", "wrong_code"]
 
 @dataclass(frozen=True, slots=True)
 class SessionIdentifiers:
-    """Attributes by which the NAS identifies the session; "" if unknown."""
+    """Attributes by which the NAS identifies the session. An unknown attribute is ""."""
 
     session_id: str
     # 12 hex digits.
@@ -131,9 +131,9 @@ def _identifier_attributes(name: str, recipe: Recipe, facts: SessionIdentifiers)
 
 
 def _text_attribute(number: int, text: str) -> list[bytes]:
-    """Encode a text.
+    """Encode an attribute with a text.
 
-    Returns nothing for a text that radiusd escaped, because the NAS would not recognize the escaped text.
+    Returns no attribute for a text that radiusd escaped, because the NAS would not recognize the escaped text.
     """
     value = text.encode(errors="replace")
     known = value and len(value) <= MAX_VALUE_BYTES and text.isprintable() and "\\" not in text

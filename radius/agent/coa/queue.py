@@ -27,7 +27,7 @@ MAX_TAKINGS = 4
 # Seconds until the first retry of a request about a blocked device or a revoked certificate. The pause doubles until
 # the request expires.
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 60, 1_800
-# After a Disconnect-ACK, the session's Accounting Stop may still be on its way.
+# Time after a Disconnect-ACK in which the session's Accounting Stop may still arrive.
 _JUST_ENDED = "30 seconds"
 
 # The columns are fields of nac.models.CoaRequest.
@@ -268,16 +268,16 @@ class CoaQueue:
     def unanswered(self) -> int:
         """Number of NASes that did not respond to a request about a blocked device or a revoked certificate.
 
-        These requests wait for a retry.
+        Such a request waits for a retry.
         """
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             [(count,)] = driver_connection(session).execute(_COUNT_UNANSWERED).fetchall()
         return int(count)
 
     def end(self, endings: Sequence[CoaResult]) -> None:
-        """Store results.
+        """Store the results of requests.
 
-        If the NAS did not respond, queues requests about blocked devices and revoked certificates again.
+        If a NAS did not respond to a request about a blocked device or a revoked certificate, queues the request again.
         """
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             cursor = driver_connection(session).cursor()

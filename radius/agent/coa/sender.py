@@ -37,7 +37,8 @@ from radius.agent.coa.queue import ClaimedRequest, CoaQueue, CoaResult
 from radius.agent.coa.transmission import CannotSend, CoaTransmission, Pacing, find_peer, make_result, nas_reach
 
 MAX_IN_FLIGHT = 512
-# Limits of one tenant's requests in flight: to NASes that responded last time or are untested, and to all NASes.
+# Two limits of one tenant's requests in flight: to NASes that responded last time or are untested, and to all NASes
+# together.
 MAX_PER_TENANT, MAX_PER_TENANT_WITH_SILENT = 16, 64
 # Limit of one tenant's requests in flight to NASes that did not respond last time.
 MAX_SILENT_PER_TENANT = 4
@@ -127,8 +128,8 @@ class CoaSender:
         # Requests that wait for a response, by source and identifier of the response.
         self._awaited: dict[_ResponseKey, CoaTransmission] = {}
         self._ended: list[CoaResult] = []
-        # Requests that have ended. A response to an ended request counts as late. A response without any request counts
-        # as unknown.
+        # Keys of requests that have ended. A response to such a request counts as late. A response without a request
+        # counts as unknown.
         self._past: OrderedDict[_ResponseKey, None] = OrderedDict()
         self._places = ConcurrencyLimits()
         # Earliest time of the next packet to each NAS.

@@ -22,7 +22,8 @@ from radius.agent.accounting_parser import ParsedAccounting
 
 # Seconds between two checks of a lease whose address a session uses. A Stop causes a check at once.
 RECHECK_SECONDS = 300
-# The agent may store a Stop up to this many seconds after the time of the Stop. The regular check covers later Stops.
+# A Stop that the agent stores within this time causes a check at once. The regular check covers Stops that arrive
+# later.
 STOP_DELAY_SECONDS = 5
 MAX_ENDED = 1_000
 

@@ -33,8 +33,8 @@ _BOOT = "boot"
 class ClaimsDirectory:
     """Directory of the claim files. The name of a file contains the pool's id and the creation time.
 
-    A crash of the machine may lose claims that were not yet on disk. So the agent deletes files from before the last
-    boot.
+    If the machine crashes, claims that are not on disk yet are lost. So the agent deletes claim files from before the
+    last boot.
     """
 
     def __init__(
@@ -120,8 +120,8 @@ SETTLE_SECONDS = 2
 # it raises an alarm.
 REFILL_SHARE = 0.5
 LOW_SHARE = 0.2
-# A check of half a million ready addresses takes 1 to 2 s. So the thread then pauses for twice the time that a step
-# took.
+# After each step, the thread pauses for this many times the duration of the step. A check of half a million ready
+# addresses takes 1 to 2 s.
 REST_SHARE = 2.0
 MAX_REST_SECONDS = 10.0
 _MAX_BACKOFF_SECONDS = 5.0
@@ -154,7 +154,6 @@ _NOTIFY_POOLS = "SELECT tell_pool_changes(%s::uuid[])"
 
 
 def step_pause_seconds(took: float) -> float:
-    """Seconds of pause after a step that took `took` seconds."""
     return min(max(STEP_SECONDS, REST_SHARE * took), MAX_REST_SECONDS)
 
 
@@ -204,12 +203,12 @@ class PoolMaintenance:
         self._clock = clock
         self._reaped_until = 0
         self._compared_until = 0
-        # Time up to which removed addresses may be deleted, and time when the replica had all changes up to then
-        # (`_delete_departed`).
+        # The first time: addresses that were removed before it may be deleted. The second time: when the replica had
+        # all changes up to the first time (`_delete_departed`).
         self._left_until: int | None = None
         self._heard_at: int | None = None
-        # When the database was notified of each pool's claim file (infinity: not yet), and when the agent first saw
-        # that the replica names this file. Until then, the module may use the previous, deleted file.
+        # When the agent notified the database of each pool's claim file (infinity: not yet), and when the agent first
+        # saw that the replica names this file. Until the second time, the module may use the previous, deleted file.
         self._notified_at: dict[str, float] = {}
         self._named_at: dict[str, int] = {}
         self._due = {"withdraw": 0.0, "compare": 0.0, "alarms": 0.0}
@@ -343,7 +342,7 @@ class PoolMaintenance:
             self._notified_at |= dict.fromkeys(created, self._clock())
 
     def _settled_until(self, now: int) -> int:
-        """Time up to which the database has all claims."""
+        """Return the time up to which the database has all claims (epoch microseconds)."""
         return min(now, self._shipped_until()) - SETTLE_SECONDS * _SECOND
 
     def _refill(self) -> None:

@@ -94,7 +94,7 @@ class DroppedSources:
         take: Callable[[], Set[tuple[int, str]]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create the alarms of one cause.
+        """Prepare to raise alarms for one cause of dropped packets or ended conversations (`DropCause`).
 
         `take` returns the slots (port pairs) and source addresses that radiusd logged since the last call of `take`.
         """

@@ -1,7 +1,7 @@
 """Kills a radiusd that hangs. Kills this agent if one thread of the agent blocks all others.
 
-A hanging radiusd and a blocked agent were seen only with damaged files. A supervisor restarts a process that has ended,
-but not a process that hangs.
+A supervisor restarts a process that has ended, but not a process that hangs. So far, radiusd and the agent have hung
+only because of damaged files.
 """
 
 import faulthandler
@@ -15,10 +15,11 @@ from radius.agent.radiusd.replacement import Radiusd
 
 log = logging.getLogger(__name__)
 
-# Seconds without a response to Status-Server and without a new journal record.
+# radiusd counts as hanging after this time without a response to Status-Server and without a new journal record.
 RADIUSD_SILENCE_SECONDS = 20.0
 WATCHDOG_INTERVAL_SECONDS = 1.0
-# Longer than any call that holds Python's interpreter lock.
+# If one thread blocks all others for this time, the agent ends. The time is longer than any normal call that holds
+# Python's interpreter lock.
 AGENT_HANG_SECONDS = 30.0
 
 

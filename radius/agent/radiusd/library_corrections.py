@@ -55,12 +55,11 @@ def write_corrected_libraries(target: Path, source: Path = DISTRIBUTION_FOLDER) 
 
 
 def list_uncorrected_libraries(source: Path = DISTRIBUTION_FOLDER) -> tuple[str, ...]:
-    """Files without a correction for this build. A build without a correction may have the fault."""
+    """List the files that may have the fault, because Admit does not know their build and cannot correct them."""
     return tuple(name for name in _FILES if not _correct_library(source / name))
 
 
 def alarm_uncorrected_libraries(alarms: Alarms, source: Path = DISTRIBUTION_FOLDER) -> None:
-    """Raise an alarm for each file without a correction for this build."""
     packages = " or ".join(sorted({each.package for each in CORRECTIONS}))
     for name in list_uncorrected_libraries(source):
         alarms.tell(

@@ -1,4 +1,4 @@
-"""Memory of radiusd: its use, its limit, and the number of unfinished EAP conversations that fit into the limit."""
+"""Memory of radiusd: its use, its limit, and how many unfinished EAP conversations fit into the limit."""
 
 import ctypes
 import os
@@ -12,7 +12,7 @@ from nac.kit.settings import Settings
 # Bytes of an EAP-TLS conversation whose device stopped responding after the server certificate. Measured by
 # tests/radius/test_half_open.py. radiusd keeps such a conversation for 30 s (radius/raddb/templates/eap).
 HALF_OPEN_BYTES = 330_000
-# Bounds for the number of one tenant's conversations. Above the maximum, memory could run out. Below the minimum, the
+# Bounds of the limit of one tenant's conversations. With a higher limit, memory could run out. With a lower limit, the
 # tenant's devices would wait in a busy hour.
 MAX_SESSIONS = 1024
 MIN_SESSIONS = 256
@@ -93,7 +93,7 @@ def available_bytes(proc: Path = _PROC, cgroups: Path = _CGROUP_ROOT) -> int:
 
 
 def max_sessions(limit: int, slots: int) -> int:
-    """Maximum of conversations per tenant, so that the conversations of all tenants fit into `limit` bytes."""
+    """Return how many conversations a tenant may have, so that those of all tenants fit into `limit` bytes."""
     return max(MIN_SESSIONS, min(MAX_SESSIONS, limit // (slots * HALF_OPEN_BYTES)))
 
 

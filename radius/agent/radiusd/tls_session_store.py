@@ -1,4 +1,4 @@
-"""Stored TLS sessions for resumption.
+"""Maintains the TLS sessions that radiusd stores for resumption.
 
 Deletes old sessions, limits the size of all sessions, and warns if space runs out.
 

@@ -439,9 +439,10 @@ class _NounLoader(NamedTuple):
     query: str
     # Condition that is appended to the query to select single keys.
     by_keys: str
-    # Writes a row and returns its key, as in the change feed.
+    # Function that writes a row, and returns the key that the row has in the change feed.
     put: Callable[[WriteBatch, int, Row], str]
-    # None for NASes: their keys in the replica differ from their keys in the change feed.
+    # Function that deletes a record by this key. None for NASes, because their keys in the replica differ from their
+    # keys in the change feed.
     delete: Callable[[WriteBatch, int, str], None] | None
 
 

@@ -36,15 +36,15 @@ from radius.agent.sessions.counts import SessionCounts
 
 # Interval of polls, in case a notification is lost.
 POLL_SECONDS = 1.0
-# Interval to store a newer position although nothing of this cell changed. The interval is short after a notification,
-# because a client may wait for its change. Otherwise, the stored position only limits how many changes PostgreSQL must
-# read.
+# Intervals at which the agent stores a newer position if no row of this cell changed. The interval is short after a
+# notification, because a client may wait for its change. Without a notification, the stored position only limits how
+# many changes PostgreSQL must read.
 ADVANCE_NOTIFIED_SECONDS = 0.5
 ADVANCE_SECONDS = 5.0
 # Interval to check whether another server certificate has become current. The database announces no change when only
 # time passes.
 SERVER_CERTIFICATE_SECONDS = 10.0
-# Limit of changes. Above it, a full load is faster.
+# Limit of waiting changes. If more changes wait, the agent loads all rows again, which is faster.
 MAX_CHANGES = 200_000
 _MAX_BACKOFF_SECONDS = 5.0
 

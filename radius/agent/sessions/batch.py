@@ -33,7 +33,7 @@ COUNTERS_BACKWARDS = "counters-backwards"
 STOPPED_TWICE = "stopped-twice"
 _NO_FAULTS: frozenset[str] = frozenset()
 
-# Fields that keep their last value until a record has a new value.
+# Fields of a session that keep their value until a record has another value.
 _PERSISTENT_FIELDS = (
     "identity",
     "nas_port",
@@ -54,7 +54,7 @@ class SessionUpdate:
 
     latest: ParsedAccounting
     started_at: int
-    # No record has had a session time. So the real start is `started_at` or earlier.
+    # True if no record had a session time. In this case, the real start is `started_at` or earlier.
     start_unknown: bool
     has_start: bool
     progress: int
@@ -88,11 +88,11 @@ class SessionUpdate:
             self.faults |= {COUNTERS_BACKWARDS}
 
     def _is_later(self, progress: int, stopped: bool) -> bool:
-        """Whether the collected values are newer than a record. `progress` is the record's session time in seconds."""
+        """Whether the collected values are newer than a record with the session time `progress` (in seconds)."""
         return self.progress > progress or (self.progress == progress and self.stopped and not stopped)
 
     def is_of(self, usage: ParsedAccounting, started_at: int, *, known: bool) -> bool:
-        """Whether a record belongs to this session. `known` means that the record shows the start of its session."""
+        """Whether a record belongs to this session. `known`: the record shows when its session started."""
         ended_at = max(self.latest.event_at, self.started_at)
         if not known:
             is_near = self.start_unknown or self.started_at <= started_at + _SAME_START

@@ -18,8 +18,8 @@ from radius.agent.sessions.ends import SessionIdentity
 
 SESSION_NOUN = "session"
 RECOUNT_SECONDS = 60.0
-# Delay until the next recount after a tenant's policies begin to use counts: running batches do not announce changes of
-# this tenant's sessions.
+# Delay of another recount after a tenant's policies begin to use counts. Batches that are running at this time do not
+# announce changes of the tenant's sessions.
 SETTLE_SECONDS = 2.0
 
 _COUNTING_TENANTS = """
@@ -43,12 +43,12 @@ def address_key(mac: str) -> str:
 
 
 def name_key(identity: str) -> str:
-    """Key of a user name: in lower case, exactly as PostgreSQL's lower() converts names in RADIUS requests."""
+    """Key of the count of a user. The name is in lower case, as in the results of PostgreSQL's lower()."""
     return f"u{identity.lower()}"
 
 
 def count_keys(sessions: Iterable[SessionIdentity], tenants: frozenset[str]) -> list[tuple[str, str]]:
-    """Tenant and key of each count that these sessions change. Includes only the counts of `tenants`."""
+    """Return tenant and key of each count that these sessions change, only for the tenants in `tenants`."""
     return [
         (tenant_id, key)
         for tenant_id, station, name in sessions
@@ -59,9 +59,9 @@ def count_keys(sessions: Iterable[SessionIdentity], tenants: frozenset[str]) -> 
 
 
 class SessionCounts:
-    """Updates the counts of live sessions. Only the thread of ReplicaSync may use this object.
+    """Updates the counts of live sessions.
 
-    The exception is `counted`, which any thread may read.
+    Any thread may read `counted`. Only the thread of ReplicaSync may use the other members.
     """
 
     def __init__(self) -> None:

@@ -97,19 +97,19 @@ SCAN_START = ScanPosition("")
 
 @dataclass(frozen=True, slots=True)
 class SessionMaintenance:
-    """State of the maintenance. Times are epoch microseconds."""
+    """State of the maintenance of the sessions table. Times are epoch microseconds."""
 
     place: ScanPosition = SCAN_START
     due_at: int = 0
     # Whether sessions from before a NAS restart must still be ended.
     ending: bool = True
-    # First and last moment of the current period in which the cell received accounting without interruption.
+    # First and last moment of the current period in which the cell could receive accounting without interruption.
     heard_since: int = 0
     heard_until: int = 0
 
     @classmethod
     def from_json(cls, text: str) -> "SessionMaintenance":
-        """Parse the part that `to_json` stores: the period in which the cell received accounting."""
+        """Parse the JSON of `to_json`, which has only the period in which the cell could receive accounting."""
         kept = json.loads(text)
         return cls(heard_since=int(kept.get("heard_since", 0)), heard_until=int(kept.get("heard_until", 0)))
 

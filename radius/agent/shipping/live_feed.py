@@ -197,15 +197,15 @@ class LiveFeed:
     def __init__(self, url: str, tenants: Callable[[], Mapping[str, str]], *, cell: str) -> None:
         """Create the feed. `url` is the URL of Redis. `tenants` returns the slugs of the cell's tenants by id."""
         self.counters: Counter[str] = Counter()
-        # Ids of tenants with a watcher.
+        # Ids of the tenants whose events a client watches.
         self.wanted: frozenset[str] = frozenset()
         self._client = connect_redis(url, timeout_seconds=TIMEOUT_SECONDS)
         self._tenants = tenants
         self._name = cell
         self._filled = threading.Condition()
         self._waiting: FairQueue[_QueuedItem] = FairQueue(most=MAX_WAITING, most_bytes=MAX_WAITING_BYTES)
-        # Name of this cell as writer of a tenant's stream, by tenant. The name changes when a client begins to watch,
-        # because the numbers of earlier events have gaps.
+        # For each tenant, the name under which this cell writes to the tenant's stream. The name changes when a client
+        # begins to watch, because the numbers of earlier events have gaps.
         self._writers: dict[str, str] = {}
         # Number of each tenant's next event.
         self._next: Counter[str] = Counter()

@@ -88,9 +88,9 @@ def is_data_fault(exc: psycopg.Error) -> bool:
 
 
 def list_cell_tenants(cursor: psycopg.Cursor, cell_id: CellId) -> frozenset[str]:
-    """Ids of the cell's tenants.
+    """Return the ids of the cell's tenants.
 
-    Locks the tenants until the transaction ends, so that no tenant can move to another cell before.
+    Locks the tenants until the transaction ends. Until then, no tenant can move to another cell.
     """
     cursor.execute(_TAKE_SHIPPING_LOCK, (SHIPPING_LOCK, cell_id))
     return frozenset(row[0] for row in cursor.execute(_TENANTS, (cell_id,)))

@@ -111,13 +111,13 @@ class StreamBatch(Protocol):
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None: ...
 
     def open_conversations(self) -> str:
-        """State for `journal_positions.open_conversations`, as JSON."""
+        """Return the stream's state as JSON, for the column `journal_positions.open_conversations`."""
 
 
 class Stream(Protocol):
     # Name of the stream in journal_positions, and of its folder.
     name: str
-    # Statements for temporary tables: PostgreSQL rejects COPY into tables with row-level security.
+    # SQL statements that create temporary tables, because PostgreSQL rejects COPY into tables with row-level security.
     tables: tuple[str, ...]
 
     @property
@@ -302,7 +302,7 @@ class AccountingStream(_LiveStream):
             self.live.offer(work.live.told, work.live.noted)
 
     def restore(self, open_conversations: str) -> None:
-        """Restore the period in which accounting was received; this stream has no conversations."""
+        """Restore the period in which the cell could receive accounting. This stream has no open conversations."""
         self.keeping = SessionMaintenance.from_json(open_conversations)
 
     def due(self, now: int) -> bool:
