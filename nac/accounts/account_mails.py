@@ -1,4 +1,4 @@
-"""Account mails: password links and invitations.
+"""Account mails: password links, and invitations of new members by a tenant, an MSP or the platform (the owner).
 
 An API request queues a mail without looking up the person. So neither the response nor its duration reveals whether an
 account exists. Later, the worker looks up the person and writes the mail, with one transaction for each mail. The
@@ -36,7 +36,7 @@ _REQUEST_LINK = text("SELECT ask_for_link(:email, :known, :address, :request)").
     bindparam("address", type_=INET()),
     bindparam("request", type_=Text()),
 )
-# `inline` omits RETURNING, because callers may not read this table.
+# `inline` omits RETURNING, because the callers' database role cannot read this table.
 _INSERT_MAIL = insert(cast(Table, AccountMail.__table__)).inline()
 
 
@@ -92,7 +92,7 @@ def count_links(session: Session, person_id: UUID, actor: str, since: datetime) 
 
 
 def count_new_members(session: Session, owner: Owner, since: datetime, *, most: int) -> int:
-    """Count the audit log entries about added members since `since`. Stops at `most`."""
+    """Count the owner's audit log entries since `since` about added members. The result is at most `most`."""
     query = select(AuditEntry.id).where(AuditEntry.action == "member.add", AuditEntry.at > since)
     query = query.where(owner.owns(AuditEntry)).limit(most)
     return session.scalars(select(func.count()).select_from(query.subquery())).one()
@@ -126,7 +126,7 @@ BATCH_SIZE = 200
 # Maximum password links that all requests together send to one person.
 MAX_LINKS_PER_HOUR = 3
 MAX_LINKS_PER_DAY = 6
-# Requests from the person's known browsers have this separate limit, so that strangers cannot use up the limit.
+# Limit of password links for requests from the person's known browsers. Requests of strangers do not count here.
 MAX_KNOWN_BROWSER_LINKS_PER_DAY = 6
 # Maximum invitation mails of one tenant, one MSP or the platform. Members added beyond this limit get no mail.
 MAX_INVITATIONS_PER_DAY = 100
@@ -166,7 +166,7 @@ class AccountMailWriter:
     mailer: AccountMailer
 
     def write_waiting(self, *, engine: Engine | None = None) -> int:
-        """Write queued mails. Returns the number of processed requests."""
+        """Write the mails that API requests queued. Returns the number of these requests."""
         with session_scope(PlatformScope(), engine=engine) as session:
             waiting = list_waiting(session, most=BATCH_SIZE)
         for mail_id in waiting:
@@ -255,10 +255,9 @@ class TooManyMailsWait(Unavailable):
 
 
 def request_password_link(session: Session, *, email: str, is_known: bool) -> None:
-    """Request a password link.
+    """Request a password link. `is_known` is true if the request comes from a known browser of the person.
 
-    `is_known`: the request comes from a known browser of the person. Works in any database scope. Raises
-    TooManyMailsWait.
+    Works in any database scope. Raises TooManyMailsWait.
     """
     if not request_link(session, email.strip().lower(), is_known, audit.get_origin(session)):
         raise TooManyMailsWait(remedy="Try again in a minute.")

@@ -1,4 +1,7 @@
-"""API tokens of a tenant, an MSP or the platform. Admit shows a token's text only when it creates the token."""
+"""API tokens. The owner of a token is a tenant, an MSP or the platform.
+
+Admit shows the text of a token only once, when a caller creates the token.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -58,7 +61,7 @@ ORDERS = SortOrders(
     }
 )
 # JSON list of the memberships of the token's maker (the person responsible for the token). NULL if the token has no
-# maker. Empty if a token of a suspended MSP created this token, directly or through other tokens.
+# maker. The list is empty if a token of a suspended MSP created this token, directly or through other tokens.
 _MAKER_MEMBERSHIPS = literal_column(
     "CASE WHEN api_tokens.maker_id IS NOT NULL THEN memberships_behind(api_tokens)"
     " WHEN api_tokens.parent_id IS NOT NULL AND is_of_suspended_msp(api_tokens) THEN '[]' END",
@@ -96,7 +99,7 @@ _AUTHENTICATION_QUERY = (
 
 
 def get_by_public_id(session: Session, public_id: str) -> tuple[ApiToken, list[dict[str, Any]] | None] | None:
-    """Token with this public id, and the memberships of the token's maker (None if the token has no maker)."""
+    """Return the token with this public id, and the memberships of its maker (None if the token has no maker)."""
     query = select(ApiToken, _MAKER_MEMBERSHIPS).where(ApiToken.public_id == public_id)
     row = session.execute(query.execution_options(populate_existing=True)).one_or_none()
     return None if row is None else (row[0], row[1])
@@ -105,8 +108,9 @@ def get_by_public_id(session: Session, public_id: str) -> tuple[ApiToken, list[d
 def find_for_authentication(session: Session, public_id: str, *, tenant: str) -> Row[*tuple[Any, ...]] | None:
     """Return one row with the token and the requested tenant.
 
-    `behind` has the maker's memberships. `place_tenant`, `place_msp` and `is_suspended` describe the requested tenant.
-    Every API request runs this query. Therefore the query is one statement and creates no model object.
+    The column `behind` has the memberships of the token's maker. The columns `place_tenant`, `place_msp` and
+    `is_suspended` describe the requested tenant. Every API request runs this query. Therefore the query is one
+    statement and creates no model object.
     """
     return session.connection().execute(_AUTHENTICATION_QUERY, {"public_id": public_id, "tenant": tenant}).one_or_none()
 
@@ -266,7 +270,7 @@ def _require_parent_end(parent_ends_at: datetime | None) -> datetime:
 
 
 def parse_permissions(names: Iterable[str]) -> frozenset[Permission]:
-    """Permissions with these names. Raises InvalidInput if a name is unknown or no name is present."""
+    """Return the permissions with these names. Raises InvalidInput if a name is unknown, or if `names` is empty."""
     names = set(names)
     unknown = sorted(names.difference(Permission))
     if unknown or not names:
@@ -286,9 +290,9 @@ class AuthenticatedToken:
 def authenticate(
     session: Session, *, text: TokenText, address: str | None, now: datetime, tenant: str = ""
 ) -> AuthenticatedToken:
-    """Check a token. `tenant` is the slug or id of the requested tenant. Raises TokenRefused.
+    """Check a token. `tenant` is the slug or id of the tenant in the request. Raises TokenRefused.
 
-    Needs CredentialScope of the token's public id.
+    Needs CredentialScope with the token's public id.
     """
     row = find_for_authentication(session, text.public_id, tenant=tenant)
     if row is None:
@@ -310,14 +314,14 @@ def authenticate(
     return AuthenticatedToken(principal, place)
 
 
-# A token as an entity, or as a row of its columns.
+# A token as a model object, or as a row of the table's columns.
 _TokenRow = ApiToken | Row[*tuple[Any, ...]]
 
 
 def _effective_permissions(row: _TokenRow, behind: Sequence[Mapping[str, Any]] | None) -> frozenset[Permission]:
-    """Permissions of the token that its maker still has.
+    """Return those permissions of the token that the token's maker still has.
 
-    Ignores permissions that this version of Admit does not have.
+    Ignores permissions that do not exist in this version of Admit.
     """
     given = _known_permissions(tuple(row.permissions))
     if behind is None:
@@ -328,7 +332,7 @@ def _effective_permissions(row: _TokenRow, behind: Sequence[Mapping[str, Any]] |
 
 @lru_cache
 def _known_permissions(names: tuple[str, ...]) -> frozenset[Permission]:
-    """Permissions with these names. The result is cached, because every request needs it."""
+    """Return the permissions with these names. The results are cached, because every request needs them."""
     return frozenset(_PERMISSIONS_BY_NAME[name] for name in names if name in _PERMISSIONS_BY_NAME)
 
 
@@ -339,7 +343,7 @@ def _build_maker(row: _TokenRow) -> TokenMaker | None:
 
 
 def get_valid(session: Session, *, owner: Owner, text: TokenText, now: datetime) -> ApiToken | None:
-    """Token with this text if the token belongs to the owner and is valid, otherwise None."""
+    """Return the token with this text if the token belongs to the owner and is valid, otherwise None."""
     found = get_by_public_id(session, text.public_id)
     if found is None:
         return None

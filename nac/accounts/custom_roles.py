@@ -1,4 +1,4 @@
-"""Custom roles of an MSP or a tenant. All functions need the database scope of this owner."""
+"""Custom roles. The owner of a custom role is an MSP or a tenant. All functions need the owner's database scope."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -132,7 +132,7 @@ def list_page(
 ) -> Sequence[AssignableRole]:
     """List roles that can be assigned. `text` is a part of the slug or name.
 
-    `own` selects custom roles (true), built-in roles (false) or all roles (None).
+    `own` selects only custom roles (True), only built-in roles (False) or all roles (None).
     """
     theirs = [_from_custom_role(row) for row in repository.list_custom_roles(session, owner)]
     wanted = text.casefold()

@@ -1,7 +1,7 @@
-"""Short-lived tokens for the command line. A user who can read an installation's operator key has all permissions.
+"""Operator tokens: short-lived tokens with which the command line sends requests to the API on the same machine.
 
-The command line signs a token with the operator key for each request to the local API. This module imports only the
-standard library, so that the command line starts fast.
+The command line signs a new token with the operator key for each request. A user who can read the key has all
+permissions. This module imports only the standard library, so that the command line starts fast.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from typing import Final, Self
 from nac.kit.clock import epoch_seconds
 
 PREFIX: Final = "admit-operator~"
-# All tokens of a user from the same minute are equal, so that the API's rate limit counts their requests together.
+# All tokens that a user signs in the same minute are equal, so that the API's rate limit counts the requests together.
 _PERIOD_SECONDS: Final = 60
 _VALID_PERIODS: Final = 2
 _KEY_OCTETS: Final = 32
@@ -34,7 +34,7 @@ def make_key() -> str:
 
 @dataclass(frozen=True, slots=True)
 class OperatorToken:
-    """Token with a user name of the machine, an expiry (Unix time), and the HMAC-SHA256 of both."""
+    """Token with the user's operating system account, an expiry (Unix time), and the HMAC-SHA256 of both."""
 
     user: str
     expires_at: int

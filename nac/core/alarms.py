@@ -1,4 +1,4 @@
-"""Alarms of the platform (table `platform_alarms`). The table `cells` has the alarms of each cell.
+"""Alarms of the platform (table `platform_alarms`). Alarms of a single cell are in the table `cells` instead.
 
 All functions need PlatformScope.
 """
@@ -14,9 +14,9 @@ from nac.models import PlatformAlarm
 
 
 def raise_alarm(session: Session, *, code: str, detail: str, now: datetime) -> None:
-    """Raise an alarm. If the alarm already exists, update its detail text.
+    """Raise an alarm. If an alarm with this code exists, only its detail text changes, and its start time remains.
 
-    A repeated alarm keeps its start time. Needs database role admit_worker.
+    Needs database role admit_worker.
     """
     row = {"code": code, "detail": detail, "since": now}
     session.execute(
@@ -27,7 +27,7 @@ def raise_alarm(session: Session, *, code: str, detail: str, now: datetime) -> N
 
 
 def clear_alarm(session: Session, *, code: str) -> None:
-    """Delete an alarm if it exists. Needs database role admit_worker."""
+    """Delete the alarm with this code, if it exists. Needs database role admit_worker."""
     session.execute(delete(PlatformAlarm).where(PlatformAlarm.code == code))
 
 

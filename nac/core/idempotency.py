@@ -1,6 +1,7 @@
 """Idempotent changes: the transaction of a change also stores the response for repeated requests.
 
-Follows draft-ietf-httpapi-idempotency-key-header. A key belongs to one caller and one request.
+Follows draft-ietf-httpapi-idempotency-key-header. A caller must not use a key for two different requests. Different
+callers can use equal keys.
 """
 
 from collections.abc import Mapping
@@ -19,8 +20,8 @@ from nac.kit.sealing import Seal, Unseal
 from nac.models import IdempotencyKey
 
 RETENTION = timedelta(days=1)
-# A change with an intermediate commit (nac.kit.db.commit_intent) takes seconds. After a minute, Admit assumes that its
-# process failed.
+# Age of an unfinished change after which Admit assumes that its process failed. A change with an intermediate commit
+# (nac.kit.db.commit_intent) usually takes some seconds.
 ABANDONED_AFTER = timedelta(minutes=1)
 MAX_KEY_LENGTH = 200
 _RETRY_REMEDY = (
@@ -49,9 +50,9 @@ class StoredResponse:
 
 @dataclass(frozen=True, slots=True)
 class PendingChange:
-    """The caller must make the change, and then call `finish_change`."""
+    """Result of `begin_change` if no response is stored: make the change, and then call `finish_change`."""
 
-    # Id of the object that an earlier attempt committed before its process failed; None if no attempt did.
+    # Id of the object that an earlier attempt committed before its process failed; None if no object was committed.
     made_id: UUID | None = None
 
 
@@ -72,8 +73,9 @@ class KeyedRequest:
 def begin_change(session: Session, named: KeyedRequest, *, unseal: Unseal) -> StoredResponse | PendingChange:
     """Return the stored response, or PendingChange if the caller must make the change.
 
-    Waits for a concurrent request with this key. Raises StillUnderWay if that request has made an intermediate commit.
-    Raises KeyReused if an earlier request with this key was different. Needs the database scope of the owner.
+    Waits until the transaction of a concurrent request with this key ends. Raises StillUnderWay if that request made an
+    intermediate commit and is not finished. Raises KeyReused if an earlier request with this key was different. Needs
+    the database scope of the owner (tenant, MSP or platform).
     """
     if not 1 <= len(named.key) <= MAX_KEY_LENGTH or not named.key.isascii() or not named.key.isprintable():
         raise InvalidInput(
@@ -102,8 +104,10 @@ def begin_change(session: Session, named: KeyedRequest, *, unseal: Unseal) -> St
 
 
 def record_created_id(session: Session, named: KeyedRequest, made_id: UUID) -> None:
-    """Store the id of the created object before an intermediate commit. If this process fails, a retry uses the stored
-    id."""
+    """Store the id of the created object before an intermediate commit.
+
+    If this process fails after the commit, a retry of the request gets this id (`PendingChange.made_id`).
+    """
     session.execute(update(IdempotencyKey).where(*_key_clauses(named)).values(made_id=made_id))
 
 
@@ -115,8 +119,10 @@ def release_key(session: Session, named: KeyedRequest) -> None:
 
 
 def finish_change(session: Session, named: KeyedRequest, answer: StoredResponse, *, seal: Seal) -> None:
-    """Store the response in the change's transaction. Raises StillUnderWay if a retry of the request made the change
-    meanwhile."""
+    """Store the response in the transaction of the change.
+
+    Raises StillUnderWay if a retry of the request has made the change meanwhile.
+    """
     sealed = seal(answer.body, named.context)
     columns = {"status": answer.status, "headers": dict(answer.headers), "body_sealed": sealed}
     open_still = update(IdempotencyKey).where(*_key_clauses(named), IdempotencyKey.status.is_(None))

@@ -5,7 +5,7 @@ Lock rows of these tables in this order:
 
 * the tenant
 * its policies
-* the lock for renaming or deleting sites, then its sites
+* the lock for renaming or deleting sites, then the tenant's sites
 * other objects that policies refer to: groups, NASes (after the lock for renaming NASes), identity sources
 * pools
 * members of groups
@@ -28,7 +28,10 @@ Named = TypeVar("Named", Nas, Site)
 
 
 def lock_before_site(session: Session, *, tenant_id: TenantId, policies: Collection[str], tenant: bool) -> None:
-    """Lock policies by slug. With `tenant`, also lock the tenant's row. Call this before you lock sites."""
+    """Lock the policies with these slugs. With `tenant`, lock the tenant's row first.
+
+    Call this function before you lock sites.
+    """
     if tenant:
         session.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update(key_share=True))
     if policies:
@@ -37,13 +40,11 @@ def lock_before_site(session: Session, *, tenant_id: TenantId, policies: Collect
 
 
 def lock_with_namesakes(session: Session, row: Named) -> Sequence[Named]:
-    """Lock a row until the transaction ends. Returns all other rows of the tenant that have the same name.
+    """Lock a row until the transaction ends. Returns the tenant's other rows with the same name (namesakes).
 
-    If other rows have the same name, this row can be renamed or deleted although policies refer to the name.
-
-    Refreshes all these rows. Until the transaction ends, no other transaction of the tenant can rename or delete any of
-    them. The other rows are not locked, because locks on them could cause a deadlock. Raises NotFound if the row was
-    deleted.
+    If the row has namesakes, you can rename or delete it although policies refer to its name. Until the transaction
+    ends, no other transaction can rename or delete the row or a namesake. The namesakes have no row locks, because
+    these locks could cause a deadlock. Refreshes the row and its namesakes. Raises NotFound if the row was deleted.
     """
     kind = type(row)
     lock_quota(session, f"{kind.__tablename__}-names", row.tenant_id)

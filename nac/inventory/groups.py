@@ -1,6 +1,6 @@
 """Groups of endpoints and groups of users. Both kinds of groups have the same operations, on different tables.
 
-You must create a group before you use it. You cannot rename a group while a policy uses its name.
+A group must exist before it can have members. A group cannot be renamed or deleted while a policy uses its name.
 """
 
 from collections import defaultdict
@@ -53,7 +53,7 @@ def is_by_rule(group: EndpointGroup | UserGroup) -> bool:
 class Groups(Generic[GroupT]):
     """Operations on the groups of one kind: endpoint groups or user groups."""
 
-    # Kind of reference with which policies name these groups. Also the prefix of audit actions.
+    # Kind of reference with which policies refer to these groups. Also the prefix of actions in the audit log.
     kind: ReferenceKind
     group: type[GroupT]
     membership: type[EndpointGroupMember] | type[UserGroupMember]
@@ -76,8 +76,10 @@ class Groups(Generic[GroupT]):
         return group
 
     def create_many(self, session: Session, *, actor: str, tenant_id: TenantId, names: Collection[str]) -> None:
-        """Create groups. The caller must have checked the names. Skips groups that another transaction created
-        meanwhile. Raises TooManyGroups."""
+        """Create groups. The caller must have checked the names.
+
+        Skips groups that another transaction created meanwhile. Raises TooManyGroups.
+        """
         if not names:
             return
         lock_quota(session, f"{self.kind}s", tenant_id)
@@ -88,8 +90,10 @@ class Groups(Generic[GroupT]):
         audit.append_in_batches(session, [entry | {"target": name} for name in made])
 
     def require_creatable(self, session: Session, *, tenant_id: TenantId, names: Collection[str]) -> None:
-        """Raise TooManyGroups if these new groups would exceed a limit. If you then create the groups, first call
-        `lock_quota`."""
+        """Raise TooManyGroups if these new groups would exceed a limit.
+
+        If you create the groups afterwards, call `lock_quota` before this function.
+        """
         if len(names) > MAX_NEW_GROUPS:
             raise TooManyGroups(
                 f"{len(names)} new groups exceed the limit.",
@@ -111,9 +115,9 @@ class Groups(Generic[GroupT]):
     def rename(self, session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str) -> GroupT:
         """Rename a group. The members of the group do not change.
 
-        Admit never changes the names in policies. So the function raises InUse while a published policy or a draft
-        contains the group's name, or compares a part of the name. It also raises InUse while the tenant's template
-        contains the group, because a roll-out of the template would create the old group again, without members.
+        Raises InUse if a published policy or a draft contains the group's name, or compares a part of the name, because
+        Admit does not change names in policies. Also raises InUse if the tenant's template contains the group, because
+        a roll-out of the template would create a group with the old name again, without members.
         """
         group = self.require(session, tenant_id=tenant_id, name=name)
         new_name = require_name(new_name)
@@ -210,9 +214,9 @@ class Groups(Generic[GroupT]):
     def names_of(
         self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], by_rule: bool = True
     ) -> Mapping[UUID, tuple[str, ...]]:
-        """Map the id of each member to the sorted names of its groups. Omits members without groups.
+        """Map the id of each endpoint or user to the sorted names of its groups. Omits members without groups.
 
-        Without `by_rule`, omits groups by rule.
+        If `by_rule` is false, omits groups by rule.
         """
         query = (
             select(self.member_column, self.group.name)
@@ -230,11 +234,10 @@ class Groups(Generic[GroupT]):
     def assign(
         self, session: Session, *, tenant_id: TenantId, member_id: UUID, names: Iterable[str]
     ) -> tuple[str, ...]:
-        """Replace the groups of a member, except groups by rule. Returns the names of the groups in `names` without
-        groups by rule.
+        """Replace the groups of an endpoint or user (`member_id`), except groups by rule. Returns the new names.
 
-        `names` can contain a group by rule if the endpoint or user is already a member of this group. Raises
-        UnknownGroup with all unknown names, or GroupByRule.
+        `names` can contain a group by rule if the endpoint or user is already a member of this group. The result omits
+        this group. Raises UnknownGroup with all unknown names, or GroupByRule.
         """
         present = set(session.scalars(select(self.membership.group_id).where(self.member_column == member_id)))
         named, by_rule = self._named(session, tenant_id, set(names), held=present)
@@ -308,11 +311,11 @@ class Groups(Generic[GroupT]):
     def _named(
         self, session: Session, tenant_id: TenantId, wanted: set[str], *, held: Collection[UUID] = ()
     ) -> tuple[dict[str, UUID], set[UUID]]:
-        """Return the ids of the groups `wanted` by name, and the ids of all groups by rule. Locks the groups `wanted`
-        (`keep`).
+        """Lock the groups with the names `wanted` (see `keep`). Returns their ids by name, and the ids of all groups by
+        rule.
 
-        `held` are the ids of the groups to which the member already belongs. Omits groups by rule that are in `held`.
-        Raises UnknownGroup, or GroupByRule for other groups by rule.
+        `held` are the ids of the groups of which the endpoint or user is a member. The first result omits those groups
+        by rule that are in `held`. Raises UnknownGroup, or GroupByRule for other groups by rule.
         """
         self.keep(session, tenant_id=tenant_id, names=wanted)
         groups = self.list_all(session, tenant_id=tenant_id)
@@ -345,7 +348,7 @@ class Groups(Generic[GroupT]):
 
 
 def _uuid_array(ids: Collection[UUID]) -> ColumnElement[Sequence[UUID]]:
-    """Return the ids as one SQL parameter, because an import would exceed the 65,535 parameters of a statement."""
+    """Return the ids as one array parameter. With a parameter per id, an import would exceed the limit of 65,535."""
     return literal(list(ids), ARRAY(Uuid()))
 
 

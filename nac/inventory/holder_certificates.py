@@ -13,7 +13,7 @@ from nac.models import Certificate, Endpoint, User
 
 
 def require_no_good_certificates(session: Session, holder: Endpoint | User, *, remedy: str) -> None:
-    """Raise InUse if the holder has valid certificates. The caller must have locked `holder`."""
+    """Raise InUse if the endpoint or user `holder` has valid certificates. The caller must have locked its row."""
     issued_to = Certificate.endpoint_id if isinstance(holder, Endpoint) else Certificate.user_id
     query = select(func.count()).where(
         Certificate.tenant_id == holder.tenant_id,

@@ -1,7 +1,6 @@
-"""Advice for a user: a text, and the API operations that carry out the advice. Each interface shows the operations in
-its own form.
+"""Advice for a user: a text, and the API operations (next steps) that carry out the advice.
 
-The API shows operation ids, for example, and the command line shows its own commands.
+The API shows the steps as operation ids, for example. The command line shows its own commands instead.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,14 +12,14 @@ from typing import Any
 class NextStep:
     """An operation of the API, with its parameters by name. The user chooses the value of an empty parameter.
 
-    Without an operation, the user repeats the failed operation with the parameters of the step.
+    If `operation` is empty, the user repeats the failed operation, with the parameters of the step.
     """
 
     operation_id: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """Operation id and parameters, with the names of the API."""
+        """Return operation id and parameters, with the names that they have in the API."""
         named = ", ".join(f"{name}={value}" if value else name for name, value in self.parameters.items())
         return f"{self.operation_id} ({named})" if self.operation_id and named else self.operation_id or named
 
@@ -28,8 +27,8 @@ class NextStep:
 class Advice(str):
     """A text that ends with its next steps.
 
-    The string value contains the steps with the names of the API. `render` uses other names, such as commands.
-    msgspec encodes only the string value.
+    The string value contains the steps with their names in the API. `render` returns the text with other names, such as
+    commands. msgspec encodes only the string value.
     """
 
     __slots__ = ("steps", "text")
@@ -38,14 +37,14 @@ class Advice(str):
     steps: tuple[NextStep, ...]
 
     def __new__(cls, text: str, *steps: NextStep | str) -> "Advice":
-        """Create an advice. `text` excludes the steps. A step without parameters can be an operation id."""
+        """Create an advice. `text` is the text without the steps. A `str` in `steps` is an operation id."""
         taken = tuple(NextStep(step) if isinstance(step, str) else step for step in steps)
         advice = super().__new__(cls, _append_steps(text, map(str, taken)))
         advice.text, advice.steps = text, taken
         return advice
 
     def __reduce__(self) -> tuple[type["Advice"], tuple[NextStep | str, ...]]:
-        """Arguments for copy and pickle."""
+        """Return the arguments with which copy and pickle create an equal advice."""
         return Advice, (self.text, *self.steps)
 
     def render(self, name_step: Callable[[NextStep], str]) -> str:
@@ -53,7 +52,7 @@ class Advice(str):
 
 
 def _append_steps(text: str, steps: Iterable[str]) -> str:
-    """Return the text with the steps. A final period of the text comes after the steps."""
+    """Append the steps to the text. If the text ends with a full stop, the full stop moves to the end of the result."""
     listed = ", ".join(steps)
     return f"{text[:-1]}: {listed}." if text.endswith(".") else f"{text}: {listed}"
 

@@ -1,7 +1,7 @@
-"""Random secrets as text: a public id and a secret. The secrets have only letters and digits, so they need no quoting
-in URLs, headers and commands.
+"""Random credentials as text, such as API tokens. A credential consists of a public id and a secret. Both have only
+letters and digits, so they need no quoting in URLs, headers and commands.
 
-Admit looks up a row by the public id, and compares the secret only with the digest in that row. The secret has
+Admit looks up a database row by the public id, and compares the secret with the digest in this row. The secret has
 130 random bits. A plain SHA-256 digest is therefore safe, and a slow hash is unnecessary.
 """
 
@@ -22,14 +22,14 @@ _PUBLIC_ID_CHARACTERS = 16
 
 @dataclass(frozen=True, slots=True)
 class BearerSecret:
-    """A bearer secret. Each kind of secret has its own subclass."""
+    """A credential: public id and secret. Each kind of credential, such as API tokens, has its own subclass."""
 
     public_id: str
     secret: str = field(repr=False)
 
     prefix: ClassVar[str] = ""
     separator: ClassVar[str] = "-"
-    # Text that makes the digests of this kind of secret different from digests of other kinds.
+    # Text in each digest, so that a digest of one kind of credential never matches another kind.
     purpose: ClassVar[bytes]
 
     @classmethod
@@ -38,7 +38,7 @@ class BearerSecret:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Parse a secret. Returns None if the text is not of this kind."""
+        """Parse a credential. Returns None if the text is not a credential of this kind."""
         parts = text.removeprefix(cls.prefix).split(cls.separator) if text.startswith(cls.prefix) else []
         if [len(part) for part in parts] != [_PUBLIC_ID_CHARACTERS, _SECRET_CHARACTERS]:
             return None

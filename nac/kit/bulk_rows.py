@@ -13,10 +13,10 @@ from nac.kit.validation import require_future, require_name
 
 # Maximum number of mistakes in the report for a file or request.
 MAX_REPORTED = 200
-# A file can have 100,000 rows, and each row can name a hundred groups. Above this number of mistakes, RowReader stores
-# only one mistake for each row and field.
+# Above this number of mistakes, RowReader stores only one mistake for each row and field. A file can have 100,000 rows,
+# and each row can name a hundred groups.
 _MAX_LINE_MISTAKES = 10_000
-# Maximum number of different groups in a file. The maximum for a tenant is less than half of this number.
+# Maximum number of different groups in a file. A tenant can have less than half of this number of groups.
 _MAX_NAMED_GROUPS = 15_000
 
 # Handling of rows for existing objects: report a mistake, update the object, or keep it unchanged.
@@ -41,7 +41,7 @@ class RowMistake(NamedTuple):
     field: str
     detail: str
     remedy: str = ""
-    # Number of the earlier line with the same key, if this key is the mistake; otherwise 0.
+    # If the mistake is a duplicate value, the number of the earlier line with this value; otherwise 0.
     beside: int = 0
 
     @property
@@ -50,11 +50,11 @@ class RowMistake(NamedTuple):
 
     @property
     def in_list(self) -> str:
-        """Path of the row in a request body with `items`, such as `items[0]`. The first row has index 0."""
+        """Path of the row in a request body that has the rows in `items`. The path of the first row is `items[0]`."""
         return f"items[{self.number - 1}]" + (f".{self.field}" if self.field else "")
 
     def sentence(self, place: Callable[["RowMistake"], str] | None = None) -> str:
-        """Return the detail of the mistake, with a reference to the earlier row.
+        """Return the detail of the mistake. For a duplicate value, add a reference to the earlier row (`beside`).
 
         `place` formats the position of the earlier row. The default format is the row's line in a file.
         """
@@ -71,7 +71,7 @@ class RowMistake(NamedTuple):
 def select_reported(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
     """Return at most MAX_REPORTED mistakes, ordered by row.
 
-    If there are more mistakes, the result first omits repetitions of the same mistake in other rows.
+    If there are more mistakes, the result first omits mistakes that an earlier row also has.
     """
     found = sorted(mistakes)
     if len(found) <= MAX_REPORTED:
@@ -98,7 +98,7 @@ class RowsRefused(SeveralMistakes):
 
 
 class PlannedRow(NamedTuple):
-    """Row of a preview, with the action that Admit will take."""
+    """Row in the preview of a bulk change, with the action that Admit will take."""
 
     number: int
     name: str
@@ -119,9 +119,9 @@ def ignore_progress(done: int) -> None:
 
 
 def split_progress(tell: ProgressCallback, rows: int) -> tuple[ProgressCallback, ProgressCallback]:
-    """Split the callback `tell` into two: one for stored rows, one for their audit entries.
+    """Split the callback `tell` into two callbacks: one for the number of stored rows, one for their audit entries.
 
-    Both steps take about the same time, so each step counts half.
+    To store a row takes about as long as to store its audit entry, so each of them counts as half a row.
     """
     return (lambda stored: tell(stored // 2)), (lambda noted: tell((rows + noted) // 2))
 
@@ -154,8 +154,10 @@ class RowReader:
 
     @staticmethod
     def lines_naming(rows: Iterable[tuple[int, Iterable[str]]]) -> dict[str, list[int]]:
-        """Return the numbers of the lines that name each group. Raises InvalidInput if the file names too many
-        groups."""
+        """Map each group to the numbers of the lines that name the group. `rows` are pairs (line number, group names).
+
+        Raises InvalidInput if the file names too many groups.
+        """
         lines: dict[str, list[int]] = {}
         for number, names in rows:
             for name in names:
@@ -170,7 +172,7 @@ class RowReader:
 
     @contextmanager
     def noted(self, line: InputLine, field: str = "") -> Iterator[None]:
-        """Convert errors in this block to mistakes in the line. `field` replaces the field that the error names."""
+        """Convert errors in this block to mistakes in the line. `field` (if set) replaces the field of the errors."""
         try:
             yield
         except SeveralMistakes as several:

@@ -1,4 +1,4 @@
-"""Wall clock. Only this module reads the wall clock."""
+"""Current time. All other modules must use this module to read the wall clock."""
 
 import time
 from datetime import UTC, datetime

@@ -1,8 +1,8 @@
-"""Base classes of all errors.
+"""Base classes of all errors. Packages derive their own error classes.
 
-The name of an error's class is its code for programs. The docstring of the class is its title, and `status` is its HTTP
-status. Packages derive their own errors. Only the command line and the API show errors to users. Errors do not name
-commands, pages or paths. If an API operation can carry out a remedy, the remedy is an `Advice`.
+The API derives the error code from the name of the class. The docstring of the class is the title of the error, and
+`status` is its HTTP status. The API and the command line show errors to users. The text of an error therefore does not
+name commands, pages or paths. If an API operation can carry out a remedy, the remedy is an `Advice`.
 """
 
 import re
@@ -23,7 +23,7 @@ class AdmitError(Exception):
     retry_after_seconds: int | None = None
 
     def __init__(self, detail: str = "", *, place: str = "", remedy: str = "") -> None:
-        """`detail` says what is wrong. `place` is the wrong field, row or file. `remedy` says what the user can do."""
+        """Set what is wrong (`detail`), the wrong field, row or file (`place`), and what the user can do (`remedy`)."""
         self.detail = detail or self.title
         self.place = place
         self.remedy = remedy
@@ -63,7 +63,7 @@ class SeveralMistakes(InvalidInput):
     def __init__(self, mistakes: Sequence[AdmitError]) -> None:
         super().__init__("\n  ".join((f"{len(mistakes)} mistakes:", *map(str, mistakes))))
         self.mistakes = tuple(mistakes)
-        # Number of all mistakes, even if `mistakes` lists only some of them.
+        # Number of all mistakes. A subclass sets a higher number if `mistakes` lists only some of the mistakes.
         self.count = len(self.mistakes)
 
     def describe(self, render: Callable[[str], str] = str) -> str:

@@ -6,16 +6,17 @@ from typing import Any
 
 import jwt
 
-# Only asymmetric algorithms. Otherwise an attacker could use a public key as a shared secret (RFC 8725 2.1, 3.1).
+# Only asymmetric algorithms. Otherwise an attacker could sign a token with the public key as a shared secret (RFC 8725
+# 2.1, 3.1).
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _LEEWAY_SECONDS = 60
-# Public members of a key (RFC 7518 6). Admit ignores secret members, because PyJWT could then calculate prime numbers
-# for minutes.
+# Public members of a key (RFC 7518 6). Admit ignores secret members, with which PyJWT could calculate prime numbers for
+# minutes.
 _PUBLIC_MEMBERS = ("kty", "kid", "alg", "use", "n", "e", "crv", "x", "y")
 # Maximum length of a member: 16,384 bits in base64.
 _MAX_MEMBER = 2731
 _MAX_KEYS = 100
-# Errors that PyJWT raises for bad input, including unbounded numbers and deeply nested JSON.
+# Errors that PyJWT raises for invalid input, including very large numbers and deeply nested JSON.
 _INVALID_TOKEN_ERRORS = (jwt.PyJWTError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
 
 

@@ -14,8 +14,8 @@ _ANY_SEPARATOR_LENGTHS = (12, 17)
 _EUI_64 = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){7}", re.IGNORECASE)
 
 
-# Cached, because a packet has the same text in several attributes, and devices authenticate repeatedly. The cache needs
-# 2 MB.
+# Cached, because a packet contains an address in several attributes, and devices authenticate repeatedly. The cache
+# needs 2 MB.
 @lru_cache(maxsize=8192)
 def normalise_mac(text: str) -> str:
     """Return 12 lower-case hex digits, or "" if `text` is not a MAC address.

@@ -1,6 +1,6 @@
-"""Inserts, removes and checks the address rows of a pool.
+"""Rows of a pool's addresses: functions to insert, remove and check them.
 
-A removed address keeps its row while a device has the address.
+If you remove an address that a device or cell has, its row remains until the address is free.
 """
 
 from itertools import islice
@@ -44,10 +44,10 @@ def require_no_overlap(session: Session, pool: Pool, extent: PoolExtent) -> None
 
 
 def sync_addresses(session: Session, pool: Pool, extent: PoolExtent) -> None:
-    """Insert and remove rows of `pool` so that they match `extent`.
+    """Insert and remove address rows of `pool`, so that the pool has exactly the addresses in `extent`.
 
     Raises PoolsOverlap, or Conflict if a removed address is reserved. Locks only changed rows, so that cells can
-    use all other addresses meanwhile.
+    assign all other addresses meanwhile.
     """
     if elsewhere := repository.list_leaving_elsewhere(session, pool, extent.whole_bounds()):
         examples = ", ".join(f"{address} of {name}" for address, name in elsewhere)
@@ -64,7 +64,8 @@ def sync_addresses(session: Session, pool: Pool, extent: PoolExtent) -> None:
         )
     addresses = extent.addresses()
     while part := list(islice(addresses, _INSERT_BATCH)):
-        # A deleted address may have had the same number. The new grant is higher than all grants of that address.
+        # A deleted address may have had the same address number. The new grant is higher than all grants of that
+        # address.
         repository.insert_addresses(session, pool, part, grant=epoch_microseconds())
     # Do this last, because cells may wait for these rows until the transaction ends.
     repository.remove_outside(session, pool, extent.bounds())

@@ -56,7 +56,7 @@ class ClaimsFile:
 
     def put(self, number: int, claim: Claim) -> None:
         at = _WORDS * number
-        # Write the grant last. If the process ends before this write, the address counts as unused.
+        # Write the grant last. If the process ends before it writes the grant, the address counts as unused.
         self._words[at + 1] = int(claim.mac, 16)
         self._words[at + 2] = claim.at
         self._words[at] = claim.grant

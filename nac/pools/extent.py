@@ -64,7 +64,10 @@ class PoolExtent:
         return [(self._text(first), self._text(last + 1 - self._step)) for first, last in self.intervals]
 
     def whole_bounds(self) -> list[tuple[str, str]]:
-        """Return the first and last single address of each interval, to compare pools of different prefix lengths."""
+        """Return the first and last single address (not prefix) of each interval.
+
+        With single addresses, you can compare pools of different prefix lengths.
+        """
         make = ipaddress.IPv4Address if self.version == 4 else ipaddress.IPv6Address
         return [(str(make(first)), str(make(last))) for first, last in self.intervals]
 
@@ -217,7 +220,10 @@ def _require_usable(text: str, interval: Interval, version: int) -> None:
 
 
 def _add_network_ends(found: Iterable[Interval], version: int, ranges: Sequence[str]) -> Iterator[Interval]:
-    """Yield the ranges, and IPv4 networks with network and broadcast address, because an exclusion may contain them."""
+    """Yield the intervals in `found`. Also yield each IPv4 network in `ranges` with its network and broadcast address.
+
+    An exclusion may contain these two addresses, although devices do not get them.
+    """
     yield from found
     for text in ranges:
         if version == 4 and "/" in text:

@@ -55,7 +55,7 @@ WHERE a.pool_id = :pool AND a.reserved_for IS NOT NULL AND NOT EXISTS (
 ORDER BY a.address LIMIT 3
 """)
 # PostgreSQL has no statistics of a new pool, so it would choose slow nested loops for joins. So this query has no join,
-# and queries with a join force a hash join.
+# and queries with a join use _JOIN_BY_HASH.
 _INSERT_ADDRESSES = text("""
 INSERT INTO pool_addresses (pool_id, number, tenant_id, address, grant_number)
 SELECT :pool, row.number, :tenant, row.address, :grant
@@ -110,7 +110,7 @@ class LeaseFilter:
 
 
 def lock_tenant(session: Session, tenant_id: TenantId) -> None:
-    """Lock all pools of the tenant against changes, because each change of a pool is checked against all pools."""
+    """Lock all pools of the tenant, because Admit checks a change of a pool against all other pools of the tenant."""
     session.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update(key_share=True)).one()
 
 
@@ -140,7 +140,7 @@ def get(session: Session, tenant_id: TenantId, name: str, site_id: UUID | None) 
 def count_by_state(session: Session, tenant_id: TenantId, pool_ids: Collection[UUID]) -> dict[tuple[UUID, str], int]:
     """Count addresses by pool and state.
 
-    Two more keys, "leaving" and "reserved", count the removed and the reserved addresses in all states.
+    The results for the additional states "leaving" and "reserved" count removed and reserved addresses of all states.
     """
     key = PoolAddress.pool_id
     query = (
@@ -193,7 +193,7 @@ def lock_addresses(
 
 
 def is_held(session: Session, row: PoolAddress, kind: str) -> bool:
-    """Return whether a live session has the address, by the rule that cells also use (`pool_address_holders`)."""
+    """Return whether a live session has the address. Cells use the same SQL function (`pool_address_holders`)."""
     return bool(session.scalar(_IS_HELD, _address_params(row) | {"kind": kind}))
 
 

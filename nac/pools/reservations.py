@@ -38,7 +38,8 @@ def parse_reservations(written: Mapping[str, str]) -> dict[str, str]:
 def apply_reservations(session: Session, pool: Pool, read: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Reserve the addresses that `parse_reservations` returned. Raises InvalidInput or SeveralMistakes.
 
-    Returns two mappings from each changed device to its address: before and after the change. "" means no address.
+    Returns two mappings from the MAC address of each changed device to its reserved address: before and after the
+    change. "" means no reservation.
     """
     if not read:
         return {}, {}

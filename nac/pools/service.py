@@ -1,4 +1,5 @@
-"""Address pools of a tenant, or of one site of the tenant. The Access-Accept contains an address from the pool."""
+"""Address pools of a tenant, or of one site. If a policy assigns a pool, the Access-Accept contains one of its
+addresses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,11 +43,11 @@ class PoolOptions:
     """Settings of a pool. None uses the default for a new pool, and leaves the value of an existing pool unchanged."""
 
     when_empty: str | None = None
-    # Number of free addresses that a cell keeps ready.
+    # Number of free addresses that a cell keeps ready to assign them without the database.
     stock: int | None = None
-    # Time that Admit keeps an assigned address for a device if no Accounting-Request (Start) arrives.
+    # Time in seconds for which Admit keeps an assigned address for a device if no Accounting-Request (Start) arrives.
     grace_seconds: int | None = None
-    # Time during which no other device can get a released address.
+    # Time in seconds during which no other device can get a returned address.
     quarantine_seconds: int | None = None
 
     def given(self) -> dict[str, Any]:
@@ -154,8 +155,8 @@ def update_pool(
     """Change those values of a pool that are not None. `reserved` maps MAC addresses to IP addresses; "" cancels a
     reservation.
 
-    If you remove an address from the ranges, cells no longer assign the address. It leaves the pool when no device has
-    it. Raises the errors of `create_pool`.
+    If you remove an address from the ranges, cells no longer assign it. Admit deletes the address when no device or
+    cell has it. Raises the errors of `create_pool`.
     """
     pool = require_pool(session, tenant_id=tenant_id, name=name, site=site, lock=True)
     if pool.removing:
@@ -215,7 +216,9 @@ def rename_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str,
 
 
 def delete_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str, site: str = "") -> bool:
-    """Delete a pool. Returns False if devices or cells still have addresses: Admit deletes the pool when all are free.
+    """Delete a pool. Returns False if devices or cells still have addresses of the pool.
+
+    In this case, Admit deletes the pool when all addresses are free.
 
     Raises InUse if a policy or a site's fallback refers to the name, and no other pool has this name.
     """

@@ -145,7 +145,7 @@ def require_msp(session: Session, *, msp_id: MspId, lock: bool = False) -> Msp:
 
 
 def require_active(session: Session, *, msp_id: MspId) -> None:
-    """Lock the active MSP, so that nobody can suspend or delete the MSP until the transaction ends.
+    """Check that the MSP is active. Until the transaction ends, nobody can suspend or delete the MSP.
 
     Raises MspNotFound and MspSuspended.
     """

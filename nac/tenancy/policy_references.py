@@ -34,13 +34,13 @@ def list_referring_versions(
 ) -> tuple[ReferringVersion, ...]:
     """Return published versions and drafts that refer to this name.
 
-    The result excludes older versions, because a rollback to an older version checks the names in this version.
+    The result excludes older published versions, because a rollback to such a version checks the names in it again.
     """
     return _filter_current_versions(session, tenant_id, lambda document: _refers_to(document, kind, name))
 
 
 def list_referenced_names(session: Session, *, tenant_id: TenantId, kind: ReferenceKind) -> frozenset[str]:
-    """Return all names of this kind to which published versions and drafts refer."""
+    """Return the names of all objects of this kind to which published versions and drafts refer."""
     rows = _list_current_versions(session, tenant_id)
     return frozenset(each.name for _, version in rows for each in references(version.document) if each.kind == kind)
 
@@ -48,7 +48,7 @@ def list_referenced_names(session: Session, *, tenant_id: TenantId, kind: Refere
 def require_renamable(
     session: Session, *, tenant_id: TenantId, kind: ReferenceKind, name: str, new_name: str, place: str
 ) -> None:
-    """Raise InUse if a policy refers to the name, or if a condition of a policy treats the new name differently."""
+    """Raise InUse if a policy refers to the name, or if a policy's condition gives another result for the new name."""
     versions = _filter_current_versions(
         session,
         tenant_id,
@@ -67,8 +67,8 @@ def require_unreferenced(
 ) -> None:
     """Raise InUse if a policy refers to the name.
 
-    The error lists the policies, and ends with the sentence `also`. The caller must have locked the object's row. Then
-    no other transaction can save a policy that refers to the object (`nac.policies.repository.known_names`).
+    The error lists the policies, and ends with the sentence `also`. Lock the object's row before this call, so that no
+    other transaction can save a policy that refers to the object (`nac.policies.repository.known_names`).
     """
     if versions := list_referring_versions(session, tenant_id=tenant_id, kind=kind, name=name):
         raise InUse(

@@ -20,8 +20,8 @@ from nac.kit.validation import require_name, require_slug
 from nac.models import Nas, Pool, RadiusSession, Site, Tenant
 from nac.tenancy.policy_references import require_unreferenced
 
-# A live session without accounting reports for this time counts as ended, because a removed NAS never sends a Stop.
-# NASes usually report live sessions at least hourly.
+# Time without accounting reports after which a live session no longer prevents the deletion of its site. A NAS that was
+# removed never sends a Stop. NASes usually report live sessions at least hourly.
 _SILENCE_LIMIT = timedelta(days=1)
 _DEFAULT_STEP = NextStep("updateSite", {"default": "true"})
 ORDERS = SortOrders({"slug": (Site.slug,), "name": (Site.name, Site.slug), "time_zone": (Site.time_zone, Site.slug)})
@@ -47,7 +47,7 @@ def create_site(
 
 
 def require_not_in_policies(session: Session, site: Site, namesakes: Sequence[Site], *, place: str) -> None:
-    """Raise InUse if a policy refers to the site's name and no other site has this name."""
+    """Raise InUse if a policy refers to the site's name and `namesakes` (other sites with this name) is empty."""
     if not namesakes:
         require_unreferenced(session, tenant_id=site.tenant_id, kind="site", name=site.name, place=place)
 
@@ -76,7 +76,8 @@ def make_default(session: Session, *, actor: str, tenant_id: TenantId, slug: str
 def delete_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
     """Delete a site.
 
-    Raises InUse if the site is the default site, has NASes, pools or live sessions, or if a policy refers to its name.
+    Raises InUse if the site is the default site, if it has NASes, pools or live sessions, or if a policy refers to the
+    site's name.
     """
     site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     namesakes = lock_with_namesakes(session, site)

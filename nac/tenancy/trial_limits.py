@@ -1,4 +1,4 @@
-"""Limits of trial tenants. Services check the limits when data changes. Cells do not check the limits."""
+"""Limit of devices of a trial. Admit checks the limit when a user approves devices. Cells do not check the limit."""
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session

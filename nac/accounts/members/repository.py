@@ -25,7 +25,7 @@ from nac.kit.ids import TenantId
 from nac.models import CustomRole, Membership, MembershipTenant, Person, Tenant
 
 MemberRow = tuple[Membership, Person, CustomRole | None]
-# Members cannot be sorted by name: the name is hidden until the member has signed in.
+# No order sorts by name, because the name of a member is hidden until the member has signed in.
 ORDERS = SortOrders(
     {
         "id": (Membership.id,),
@@ -41,9 +41,10 @@ _ACCEPT = text("SELECT accept_memberships(:wanted)").bindparams(bindparam("wante
 
 
 def list_for_person(session: Session, person_id: UUID) -> Sequence[tuple[Membership, CustomRole | None, Any]]:
-    """Memberships of the person, each with its custom role and the kind of sign-in that its owner requires.
+    """Return the person's memberships, each with its custom role.
 
-    Needs PersonScope.
+    The third value is the kind of sign-in that the tenant, MSP or platform of the membership requires. Needs
+    PersonScope.
     """
     query = select(Membership, CustomRole, _SIGN_IN_NEEDED).outerjoin(
         CustomRole, CustomRole.id == Membership.custom_role_id
@@ -87,7 +88,7 @@ def _get(session: Session, owner: Owner, which: ColumnElement[bool]) -> MemberRo
 
 
 def lock_all(session: Session, owner: Owner) -> Sequence[tuple[Membership, CustomRole | None]]:
-    """Lock all memberships of the owner, ordered by id."""
+    """Lock and return all memberships of the owner (tenant, MSP or platform), ordered by id."""
     rows = session.scalars(
         select(Membership)
         .where(owner.owns(Membership))
@@ -108,7 +109,7 @@ def filter_able_to_sign_in(session: Session, owner: Owner, person_ids: Collectio
 
 
 def accept_memberships(session: Session, membership_ids: Sequence[UUID]) -> None:
-    """Mark memberships as accepted. Needs PersonScope of their person."""
+    """Mark memberships of one person as accepted. Needs PersonScope of this person."""
     session.execute(_ACCEPT, {"wanted": list(membership_ids)})
 
 

@@ -1,5 +1,7 @@
-"""Members: people with a role on the platform, an MSP or a tenant. Functions need the database scope of this owner,
-unless their docstring names another scope."""
+"""Members: people with a role on a tenant, an MSP or the platform (the owner of the membership).
+
+Functions need the database scope of the owner, unless their docstring names another scope.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -57,7 +59,7 @@ class Member:
     # Slug of a built-in or custom role.
     role: str
     permissions: frozenset[Permission]
-    # Tenants of the MSP that the member can access; None for all.
+    # Those tenants of the MSP that the member can access; None for all tenants of the MSP.
     chosen: frozenset[TenantId] | None
 
     @property
@@ -66,9 +68,9 @@ class Member:
 
     @property
     def visible_status(self) -> str:
-        """Status of the account; `invited` until the person has signed in.
+        """Status of the person's account; `invited` until the person has signed in.
 
-        So the status of an invited person does not reveal whether the account existed before.
+        So the status of an invited person does not reveal whether the person already had an account.
         """
         return self.person.status if self.membership.accepted_at is not None else "invited"
 
@@ -93,8 +95,8 @@ def create_member(
 ) -> Member:
     """Add a member. `held` are the caller's permissions.
 
-    `tenants` are slugs of the MSP's tenants that the member can access; None means all tenants. `has_come` is true
-    if the caller adds themselves. The membership is then accepted immediately.
+    `tenants` are slugs of the MSP's tenants that the member can access; None means all tenants. Set `has_come` if the
+    callers add themselves as members: the membership then counts as accepted immediately.
 
     Raises AlreadyExists, InvalidInput and PermissionMissing.
     """
@@ -135,10 +137,10 @@ def update_member(
 ) -> Member:
     """Change the role and the tenants of a member. `keeps_tenants` leaves the tenants unchanged.
 
-    `held` must include the member's new permissions and the member's current permissions. Raises LastManager,
+    `held` are the caller's permissions. They must include the member's current and new permissions. Raises LastManager,
     MemberNotFound, InvalidInput and PermissionMissing.
     """
-    # Lock memberships first: otherwise another request could change the permissions of a custom role.
+    # Lock memberships first: otherwise another request could change the permissions of a custom role meanwhile.
     managers = lock_managers(session, owner=owner)
     found = _require_role(session, owner, role)
     before = require_member(session, owner=owner, membership_id=membership_id)
@@ -222,9 +224,9 @@ def _membership_permissions(level: PermissionLevel, row: Membership, role: Custo
 def _role_permissions(
     level: PermissionLevel, role: str | None, permissions: Iterable[str] | None
 ) -> frozenset[Permission]:
-    """Permissions of a role. `permissions` are the permissions of a custom role, or None for a built-in role.
+    """Return the permissions of a role at a level. `permissions` are those of a custom role; None for a built-in role.
 
-    The result is empty for a built-in role that this version does not know.
+    The result is empty for a built-in role that does not exist in this version of Admit.
     """
     if permissions is not None:
         known = set(Permission)
@@ -242,9 +244,9 @@ def membership_permissions_at(
     tenant_id: str | None,
     has_chosen: bool,
 ) -> frozenset[Permission]:
-    """Permissions that a membership gives at the tenant, MSP or platform `at`.
+    """Return the permissions that a membership gives at the tenant, MSP or platform `at`.
 
-    All other arguments describe the membership and its role.
+    The keyword arguments describe the membership and its role.
     """
     of = Owner(MspId(UUID(msp_id)) if msp_id else None, TenantId(UUID(tenant_id)) if tenant_id else None)
     chosen = frozenset[TenantId]() if has_chosen else None
@@ -264,7 +266,7 @@ def _build_member(
 
 
 def require_member(session: Session, *, owner: Owner, membership_id: UUID, lock: bool = False) -> Member:
-    """Member with this id. With `lock`, the function locks all members of the owner. Raises MemberNotFound."""
+    """Return the member with this membership id. `lock` locks all memberships of the owner. Raises MemberNotFound."""
     if lock:
         lock_managers(session, owner=owner)
     row = repository.get(session, owner, membership_id)
@@ -293,7 +295,7 @@ def _require_role(session: Session, owner: Owner, slug: str, *, lock: bool = Fal
 
 
 def require_role(session: Session, *, owner: Owner, role: str, tenants: Iterable[str] | None = None) -> None:
-    """Check that the role can be assigned for these tenants, and lock the role until the transaction ends.
+    """Check that a member can get this role for these tenants. Locks a custom role until the transaction ends.
 
     Raises InvalidInput.
     """
@@ -321,17 +323,17 @@ def _require_tenants(session: Session, owner: Owner, slugs: Iterable[str] | None
 
 @dataclass(frozen=True, slots=True)
 class MemberManagers:
-    """Memberships that let a person manage members.
+    """Memberships whose permissions include the management of members.
 
     A membership counts only after the person has accepted it, and only while the person can sign in. Invitations do not
     count, because the e-mail address may be wrong.
     """
 
-    # Id of the custom role by id of the membership; None for a built-in role.
+    # Maps the id of each membership to the id of its custom role; None for a built-in role.
     roles: Mapping[UUID, UUID | None]
 
     def require_without(self, membership_ids: Collection[UUID]) -> None:
-        """Raise LastManager if, without these memberships, no member could manage members."""
+        """Raise LastManager if no member could manage members after these memberships were removed."""
         if self.roles and self.roles.keys() <= set(membership_ids):
             raise LastManager(
                 remedy="First give another member a role that can manage members. That member must then sign in."
@@ -360,10 +362,10 @@ def _lock_managing(session: Session, owner: Owner) -> list[Membership]:
 
 
 def lock_managers(session: Session, *, owner: Owner) -> MemberManagers:
-    """Lock all memberships of the owner, and return the memberships that let a person manage members.
+    """Lock all memberships of the owner, and return those that permit the management of members.
 
-    The result is empty for a tenant. A tenant needs no such member, because members of its MSP can manage the tenant's
-    members.
+    The result is empty for a tenant. A tenant does not need a member who can manage members, because members of its MSP
+    can manage the tenant's members.
     """
     managing = _lock_managing(session, owner)
     if owner.level is PermissionLevel.TENANT:

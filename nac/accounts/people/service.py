@@ -1,6 +1,7 @@
-"""Accounts of people. A person can change only their own account.
+"""Accounts of people. For their memberships in tenants, MSPs and the platform, see `nac.accounts.members`.
 
-`nac.accounts.members` manages the memberships of people in tenants, MSPs and the platform.
+Functions with PersonScope are for people who change their own account. Functions with PlatformScope are for the
+platform's operator.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ class PersonNotFound(NotFound):
 def require_password(text: str, *, email: str = "", place: str = "password") -> str:
     """Check that the password has an allowed length and is not the e-mail address.
 
-    NIST SP 800-63B 5.1.1.2 advises against other rules.
+    NIST SP 800-63B 5.1.1.2 advises against rules about the characters in a password.
     """
     if not MINIMUM_PASSWORD_CHARACTERS <= len(text) <= _MAXIMUM_PASSWORD_CHARACTERS:
         raise InvalidInput(
@@ -60,10 +61,10 @@ def find_person_id(session: Session, *, email: str) -> UUID | None:
 
 
 def has_account(session: Session, *, email: str) -> bool:
-    """Whether the account of this address has been used or disabled. Needs PlatformScope.
+    """Whether this address has an account that has been used or disabled. Needs PlatformScope.
 
-    An unused invitation does not count. Otherwise a stranger could invite an address, and so prevent a sign-up with
-    this address.
+    The account of an unused invitation does not count. Otherwise strangers could invite an address, and so prevent a
+    sign-up with this address.
     """
     person_id = repository.get_id_by_email(session, require_email(email))
     if person_id is None:

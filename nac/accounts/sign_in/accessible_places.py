@@ -1,4 +1,4 @@
-"""MSPs and tenants that a person can access, with the person's permissions there, for a menu of the portal."""
+"""MSPs and tenants that a person can access, each with the person's permissions. The portal lists them in a menu."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _PLACES = text(
 
 @dataclass(frozen=True, slots=True)
 class AccessiblePlace:
-    # Sort key of the list.
+    # Key by which the list is sorted.
     key: str
     kind: Literal["msp", "tenant"]
     id: UUID
@@ -40,10 +40,10 @@ class AccessiblePlace:
 def list_places(
     session: Session, *, principal: Principal, via: SignOnOrigin | None, after: str = "", limit: int = 100
 ) -> Sequence[AccessiblePlace]:
-    """List MSPs and tenants of a person. `after` is the last key of the previous page. Needs PersonScope.
+    """List MSPs and tenants that a person can access. `after` is the last key of the previous page.
 
-    `principal` is the person of the scope. If the person signed in by single sign-on, `via` limits the list to the MSP
-    or tenant of the provider.
+    Needs PersonScope of the person `principal`. If the person signed in by single sign-on, `via` limits the list to the
+    MSP or tenant that configured the provider.
     """
     only = via.owner if via is not None else Owner()
     parameters = {"msp": only.msp_id, "tenant": only.tenant_id, "after": after, "most": limit}

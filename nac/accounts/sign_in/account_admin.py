@@ -34,7 +34,7 @@ class AccountOverview:
 
 
 def lock_account(session: Session, *, person_id: UUID) -> None:
-    """Lock the account, so that no other transaction can change its status until this transaction ends."""
+    """Lock the account, so that no other transaction can change the account's status until this transaction ends."""
     # Lock the memberships first and the person second, like the functions that change members.
     members.lock_managers(session, owner=Owner())
     people.lock_person(session, person_id=person_id)
@@ -53,7 +53,10 @@ def get_account(session: Session, *, person_id: UUID) -> AccountOverview:
 
 
 def require_may_manage(session: Session, *, held: Collection[Permission], person_id: UUID) -> Person:
-    """Return the person. Raises PermissionMissing if the person has permissions outside `held`, and PersonNotFound."""
+    """Return the person. Raises PersonNotFound.
+
+    Raises PermissionMissing if the person has a permission that is not in `held` (the caller's permissions).
+    """
     person = people.require_person(session, person_id=person_id)
     enter_person(session, person.id)
     grants = members.list_grants(session, person_id=person.id)

@@ -1,13 +1,13 @@
-"""Delays for repeated sign-in attempts. Admit counts attempts by person and by source address.
+"""Delays for repeated sign-in attempts. Several counters in the database count the failed attempts:
 
-If attempts to sign in as a person fail from an address, Admit delays later attempts for this person from this address.
-After many failures from an address, Admit delays all attempts from this address. The person can still sign in without
-delay from another address. Admit counts attempts from a known browser (in which the person signed in before)
-separately. Admit counts attempts with codes of a second factor by person over all addresses, because only someone who
-knows the password can try a code.
-
-If attempts for one person fail from very many addresses, Admit delays all unknown browsers. The person then needs a
-known browser, a passkey, or a link by mail. A browser in which the person uses the link becomes a known browser.
+* For each person and source address: Admit delays further attempts to sign in as this person from this address.
+* For each source address: after many failures, Admit delays all attempts from this address.
+* For each person and known browser (in which the person signed in before). Failures in other browsers do not count.
+* For each person, for codes of a second factor from all unknown browsers. Only someone who knows the password can try a
+  code.
+* For each person, for all unknown browsers and addresses together. After very many failures, Admit delays this person's
+  sign-in in all unknown browsers. The person then needs a known browser, a passkey, or a link by mail. A browser in
+  which the person uses the link becomes a known browser.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ class CountedAttempt:
         return int(session.scalar(_BEGIN, {"keys": list(keys), "free": list(keys.values())}) or 0)
 
     def succeed(self, session: Session) -> None:
-        """Reset the person's counter for this address or browser. Uncount the attempt in all other counters."""
+        """Reset the person's counter for this address or browser. Subtract this attempt from all other counters."""
         forgiven = [key for key, free in self.keys.items() if free == FREE_ATTEMPTS]
         session.execute(_FORGIVE, {"keys": [*self.keys, *self.anywhere], "forgiven": forgiven})
 
@@ -76,7 +76,7 @@ def password_attempt(*, email_tag: bytes, address: str, device_id: bytes | None)
 
 
 def link_attempt(*, email_tag: bytes, address: str, device_id: bytes | None) -> CountedAttempt:
-    """Request for a link by mail. Do not call `succeed` for such a request."""
+    """Request for a password link by mail. Do not call `succeed` for this attempt, so that each request counts."""
     if device_id is not None:
         return CountedAttempt({_attempt_key("device-link", email_tag, device_id): FREE_LINKS})
     source = get_source(address).encode()
@@ -100,12 +100,12 @@ def confirmation_attempt(*, sign_in_id: UUID) -> CountedAttempt:
 
 
 def address_attempt(*, address: str) -> CountedAttempt:
-    """Attempt with a secret that nobody can guess. Admit counts such attempts by address, separately from passwords."""
+    """Attempt with a long random secret. Admit counts these attempts by address, separately from passwords."""
     return CountedAttempt({_attempt_key("unguessable", get_source(address).encode()): FREE_PER_ADDRESS})
 
 
 def make_email_tag(email: str) -> bytes:
-    """Digest of an e-mail address as typed, ignoring case. The address need not have an account."""
+    """Digest of an e-mail address that a person typed, ignoring case. The address need not have an account."""
     return hashlib.sha256(b"admit email 1\0" + email.strip().lower().encode(errors="replace")).digest()
 
 

@@ -36,7 +36,7 @@ class PasskeyChallenge(msgspec.Struct, frozen=True, tag=True):
 
     nonce: bytes
     # `after` is set if the passkey is the second factor after a password. `sign_in_id` is set if a signed-in person
-    # confirms their identity. Neither is set if the person signs in with only a passkey.
+    # confirms their identity. Both are None if the person signs in with only a passkey.
     after: FactorsNeeded | None = None
     sign_in_id: UUID | None = None
 
@@ -64,7 +64,7 @@ class SignOnChallenge(msgspec.Struct, frozen=True, tag=True):
 
 
 class KnownDevice(msgspec.Struct, frozen=True, tag=True):
-    """Known browser of a person. The browser stores this state, encrypted, in a cookie."""
+    """Known browser of a person. The browser stores the encrypted state in a cookie."""
 
     email_tag: bytes
     device_id: bytes
@@ -103,7 +103,7 @@ class ChallengeSealer:
         return base64.urlsafe_b64encode(octets).decode().rstrip("=")
 
     def read(self, kind: type[Kind], text: str, *, now: datetime) -> OpenedChallenge[Kind]:
-        """Open a challenge. Raises SignInRefused if the text is invalid, has another kind or has expired."""
+        """Decrypt a challenge. Raises SignInRefused if the text is invalid, has expired, or is not of this `kind`."""
         try:
             if len(text) > MAX_TEXT_LENGTH:
                 raise ValueError

@@ -1,7 +1,7 @@
 """Audit log entries for failed sign-ins.
 
-Each MSP and tenant of which the person is a member gets the entries. If the person has no membership, or very many
-memberships, only the audit log of the platform gets the entries.
+The audit log of each MSP and tenant of which the person is a member gets the entries. If the person has no membership,
+or very many memberships, only the audit log of the platform gets the entries.
 
 Failures are grouped by person or by single sign-on. Failures with unknown e-mail addresses form one group. The first
 failure of a group creates an entry at once. Later failures share an entry every ten minutes, with the number of
@@ -33,7 +33,7 @@ _MAX_SOURCES = 5
 
 
 def audit_failures(*, engine: Engine | None = None) -> int:
-    """Write due entries. Returns the number of groups that were due."""
+    """Write the due audit log entries. Returns the number of groups of failures with a due entry."""
     with session_scope(PlatformScope(), engine=engine) as session:
         due = repository.list_due_failures(session, now=utc_now(), most=BATCH_SIZE)
     for subject_id, hour in due:

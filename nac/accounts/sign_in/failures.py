@@ -1,8 +1,7 @@
-"""Failed sign-ins, with person, source and reason. Admit counts failed sign-ins by hour, so that attackers cannot
-fill a log.
+"""Failed sign-ins. A row counts the failures of one person in one hour with the same reason and source address.
 
-A person has at most 20 rows an hour for different reasons and source addresses. For each reason, one more row counts
-all further failures. `nac.accounts.sign_in.failure_audit` copies the numbers to the audit log.
+So attackers cannot fill the table: a person has at most 20 rows an hour, and for each reason one more row that counts
+all further failures. `nac.accounts.sign_in.failure_audit` copies the counts to the audit log.
 """
 
 import ipaddress
@@ -45,7 +44,7 @@ _NOTE = text("SELECT note_sign_in_failure(:subject, :why, :source, :address, :re
 def record_failure(session: Session, *, subject_id: UUID, reason: str, user_agent: str) -> None:
     """Count a failed sign-in.
 
-    `subject_id` is the id of a person or of a single sign-on. The id of an unknown person is NOBODY_ID. Takes the same
+    `subject_id` is the id of a person or of a single sign-on; NOBODY_ID for an unknown person. The call takes the same
     time for known and unknown people. Works in any database scope.
     """
     origin = audit.get_origin(session)
@@ -67,7 +66,7 @@ def printable_user_agent(user_agent: str) -> str:
 
 
 def _parse_address(text: str) -> str | None:
-    """IP address without its zone (RFC 4007 11.2). PostgreSQL does not support zones."""
+    """Return the IP address without its zone id (RFC 4007 11.2), because PostgreSQL does not support zone ids."""
     try:
         return str(ipaddress.ip_address(text.partition("%")[0]))
     except ValueError:

@@ -34,7 +34,7 @@ HistoryKey = tuple[datetime, str]
 # Retention of sign-ins and failed attempts.
 HISTORY_RETENTION = timedelta(days=90)
 LINK_RETENTION = timedelta(days=30)
-# Must equal the window in the database function begin_sign_in_attempt().
+# Time after which an attempt no longer counts. Must equal the time in the SQL function begin_sign_in_attempt().
 _ATTEMPT_WINDOW = timedelta(hours=1)
 BATCH_ROWS = 1_000
 _MAX_BATCHES = 200
@@ -42,7 +42,7 @@ _MAX_BATCHES = 200
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """A sign-in, or all failures of one hour that have the same reason and source address."""
+    """A sign-in, or all failed sign-ins of one hour that have the same reason and source address."""
 
     id: str
     at: datetime
@@ -59,9 +59,9 @@ class HistoryEntry:
 def list_history(
     session: Session, *, signed_in: SignedInPerson, after: HistoryKey | None, limit: int, oldest_first: bool = False
 ) -> Sequence[HistoryEntry]:
-    """List the person's own sign-ins and failures. Needs PersonScope.
+    """List the person's own sign-ins and failed sign-ins. Needs PersonScope.
 
-    If the person signed in by single sign-on, the list has only sign-ins by this provider, and no failures.
+    If the person signed in by single sign-on, the list has only sign-ins by this provider, and no failed sign-ins.
     """
     mine = SignIn.person_id == signed_in.person_id
     begun = select(

@@ -1,4 +1,7 @@
-"""Links that set a password, for new members and for forgotten passwords. Only the account's person may see a link."""
+"""Password links, with which new members and people who forgot their password set a password.
+
+Anyone with the link can set the password. Therefore show a link only to the person to whom the account belongs.
+"""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -29,8 +32,9 @@ class CreatedLink:
 def create_link(session: Session, *, actor: str, person: Person, ends_earlier: bool = True) -> CreatedLink:
     """Create a link. The link is valid longer if the person has no password.
 
-    Needs PersonScope or database role admit_worker. `ends_earlier` invalidates earlier links. Set `ends_earlier` to
-    false for requests without sign-in. Otherwise anyone could invalidate a link that the person has just received.
+    `ends_earlier` invalidates the person's earlier links. Set it to False if the request came from someone who has not
+    signed in. Otherwise anyone could invalidate a link that the person has just received. Needs PersonScope or database
+    role admit_worker.
     """
     now = utc_now()
     if ends_earlier:
@@ -52,7 +56,7 @@ def create_link(session: Session, *, actor: str, person: Person, ends_earlier: b
 
 
 def require_valid_link(session: Session, *, text: LinkText) -> PasswordLink:
-    """Check a link. The link stays valid. Needs CredentialScope of the link's public id. Raises LinkRefused."""
+    """Check a link without using it up. Needs CredentialScope with the link's public id. Raises LinkRefused."""
     found = repository.get_link(session, text.public_id)
     if found is None or not text.is_of(found.secret_sha256) or not _is_valid(found):
         raise LinkRefused(remedy="Request a new link.")
@@ -64,7 +68,7 @@ def _is_valid(row: PasswordLink) -> bool:
 
 
 def set_password(session: Session, *, text: LinkText, password: str) -> Person:
-    """Set the password and end all sign-ins of the person. Needs CredentialScope of the link's public id.
+    """Set the password and end all sign-ins of the person. Needs CredentialScope with the link's public id.
 
     Raises LinkRefused.
     """

@@ -34,7 +34,7 @@ from nac.models import Passkey, Person
 MAX_PASSKEYS = 20
 _RELYING_PARTY_NAME = "Admit"
 _NONCE_BYTES = 32
-# Browsers send about 2 KB if no attestation is requested.
+# Maximum length of a passkey's response in JSON. Browsers send about 2 KB if the server requests no attestation.
 MAX_CREDENTIAL_LENGTH = 20_000
 _MAX_ID_LENGTH = 1_400
 # Errors that the library `webauthn` and its parsers raise for invalid input.
@@ -69,7 +69,7 @@ def make_nonce() -> bytes:
 def build_registration_options(
     party: RelyingParty, *, person: Person, present: Sequence[Passkey], nonce: bytes
 ) -> dict[str, Any]:
-    """Options for navigator.credentials.create()."""
+    """Return the options for navigator.credentials.create(), with which the browser creates a passkey."""
     options = webauthn.generate_registration_options(
         rp_id=party.id,
         rp_name=_RELYING_PARTY_NAME,
@@ -139,9 +139,9 @@ def create_passkey(
 def build_authentication_options(
     party: RelyingParty, *, nonce: bytes, passkeys: Sequence[Passkey] = ()
 ) -> dict[str, Any]:
-    """Options for navigator.credentials.get().
+    """Return the options for navigator.credentials.get(), with which the browser uses a passkey.
 
-    Without `passkeys`, the person selects a passkey on the device, and the device must check a PIN or biometrics.
+    If `passkeys` is empty, the person selects a passkey on the device, and the device must check a PIN or biometrics.
     """
     wanted = UserVerificationRequirement.PREFERRED if passkeys else UserVerificationRequirement.REQUIRED
     options = webauthn.generate_authentication_options(
@@ -151,7 +151,7 @@ def build_authentication_options(
 
 
 def require_credential_id(credential: dict[str, Any]) -> str:
-    """Id of the credential. Raises SignInRefused if the id is missing or invalid."""
+    """Return the id of the passkey in the browser's response. Raises SignInRefused if the id is missing or invalid."""
     found = credential.get("id")
     if not isinstance(found, str) or not 1 <= len(found) <= _MAX_ID_LENGTH or not found.isascii() or "\0" in found:
         raise SignInRefused(remedy="Start again from the first step.")
@@ -170,8 +170,8 @@ def use_passkey(
 ) -> Factor:
     """Check the passkey's response and return the kind of factor that the response proves.
 
-    Needs PersonScope. Raises SignInRefused. `alone` means that the passkey is the only factor. The device must then
-    have checked a PIN or biometrics.
+    Needs PersonScope. Raises SignInRefused. Set `alone` if the passkey is the only factor of the sign-in. The device
+    must then have checked a PIN or biometrics.
     """
     row = repository.lock_passkey(session, person.id, require_credential_id(credential))
     response = credential.get("response")
@@ -210,7 +210,7 @@ def list_passkeys(session: Session, *, person_id: UUID) -> Sequence[Passkey]:
 
 
 def get_person_id(session: Session, *, credential_id: str) -> UUID | None:
-    """Id of the person with this passkey. Needs CredentialScope of the credential id."""
+    """Return the id of the person with this passkey. Needs CredentialScope with the passkey's credential id."""
     return repository.get_passkey_person_id(session, credential_id)
 
 

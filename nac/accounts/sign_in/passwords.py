@@ -10,7 +10,7 @@ from nac.kit.passwords import verify_password
 
 # Argon2id hash that matches no password, with the parameters of nac.kit.passwords.
 _DUMMY_HASH = "$argon2id$v=19$m=19456,t=2,p=1$YWRtaXQgb2Ygbm9ib2R5IQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-# Each check uses 19 MiB and a CPU core. A waiting check blocks a thread of the API.
+# Maximum number of concurrent checks. A check uses 19 MiB and a CPU core. A waiting check blocks a thread of the API.
 _MAX_PARALLEL = 4
 _MAX_WAITING = 8
 _PATIENCE_SECONDS = 5.0

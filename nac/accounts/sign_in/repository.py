@@ -37,7 +37,7 @@ from nac.models import (
     Totp,
 )
 
-# Indexes by person and by MSP or tenant of the provider support this order.
+# The table has two indexes in this order: by person, and by the MSP or tenant of the single sign-on.
 ORDERS = SortOrders({"created_at": (SignIn.created_at, SignIn.id)}, default="-created_at")
 PASSKEY_ORDERS = SortOrders({"created_at": (Passkey.created_at, Passkey.id), "name": (Passkey.name, Passkey.id)})
 _WANTS_TWO = text("SELECT wants_two_factors(:msp, :tenant)").bindparams(
@@ -141,7 +141,7 @@ def list_passkeys(session: Session, person_id: UUID) -> Sequence[Passkey]:
 
 
 def get_passkey_person_id(session: Session, credential_id: str) -> UUID | None:
-    """Id of the person with this passkey. Needs CredentialScope of the credential id."""
+    """Return the id of the person with this passkey. Needs CredentialScope with the passkey's credential id."""
     return session.scalar(select(Passkey.person_id).where(Passkey.credential_id == credential_id))
 
 
@@ -168,7 +168,7 @@ def count_recent(session: Session, person_id: UUID, since: datetime) -> int:
 
 
 def list_member_owners(session: Session, person_id: UUID, *, most: int) -> Sequence[Owner]:
-    """Tenants, MSPs and platform of which the person is a member.
+    """Return the tenants and MSPs of which the person is a member, and the platform if the person is its member.
 
     Returns only the platform if the person has no membership, or more than `most` memberships.
     """
@@ -182,7 +182,7 @@ def get_person_email(session: Session, person_id: UUID) -> str | None:
 
 
 def get_sign_on_issuer(session: Session, sign_on_id: UUID) -> tuple[str, Sequence[Owner]] | None:
-    """Issuer of a single sign-on, and a list with only its MSP or tenant.
+    """Return the issuer URL of a single sign-on, and a list that contains only the MSP or tenant that configured it.
 
     Returns None if the single sign-on does not exist.
     """

@@ -1,6 +1,6 @@
-"""Sign-in rules of a tenant, an MSP or the platform: whether members must use two factors or single sign-on.
+"""Sign-in rules of an owner (tenant, MSP or platform): whether members must use two factors or single sign-on.
 
-Functions need the database scope of this owner, unless their docstring names another scope.
+Functions need the database scope of the owner, unless their docstring names another scope.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ from nac.models import Person, SignIn, SignInRule
 
 
 def get_rule(session: Session, *, owner: Owner, lock: bool = False) -> SignInRule:
-    """Rules of the owner, or the default rules.
+    """Return the rules of the owner. If the owner has no rules, returns the default rules.
 
     With `lock`, no other transaction can change the owner's rules or single sign-on until this transaction ends.
     """
@@ -58,8 +58,8 @@ def update_rule(
 ) -> SignInRule:
     """Change the rules. `by` is the caller's sign-in; None if the caller is a token.
 
-    `local_account` is the address of the member who can sign in without single sign-on. "" removes the local account.
-    None leaves the local account unchanged.
+    `local_account` is the e-mail address of the only member who can sign in without single sign-on. "" means that all
+    members need single sign-on. None leaves the local account unchanged.
 
     Raises SecondFactorNeeded if the caller would lose access. Raises SignOnNotProven if all members could lose access.
     """
@@ -91,7 +91,10 @@ def _audit_values(session: Session, row: SignInRule) -> dict[str, Any]:
 
 
 def _require_local_account(session: Session, owner: Owner, email: str) -> UUID:
-    """Id of the member with this address. Raises InvalidInput if the member has never signed in or has one factor."""
+    """Return the id of the member with this address.
+
+    Raises InvalidInput if the member has never signed in, or has only one factor.
+    """
     found = members.get_by_email(session, owner=owner, email=email.strip().lower())
     if found is None or found.membership.accepted_at is None:
         raise InvalidInput("No member with this e-mail address has signed in.", place="local_account")

@@ -1,4 +1,4 @@
-"""Second factors: kinds of factors, recovery codes, and codes of an authenticator app (TOTP, RFC 6238).
+"""Kinds of sign-in factors, and two kinds of second factors: recovery codes and authenticator apps (TOTP, RFC 6238).
 
 Each code works once. Codes of an app have six digits, change every 30 s and use SHA-1, because all authenticator apps
 support these parameters.
@@ -36,7 +36,7 @@ class Factor(StrEnum):
     SECURITY_KEY = "security-key"
     # Any single sign-on.
     SIGN_ON = "sign-on"
-    # Single sign-on that counts as two factors, by the provider's response or by the settings of the single sign-on.
+    # Single sign-on that counts as two factors, because of the provider's response or the setting `counts_as_two`.
     SIGN_ON_TWO = "sign-on-two"
 
 
@@ -93,7 +93,7 @@ _WINDOW = 1
 
 
 def create_totp(session: Session, *, person: Person, seal: Seal) -> pyotp.TOTP:
-    """Create the secret of an authenticator app. Needs PersonScope. Raises TotpIsThere.
+    """Create the secret of an authenticator app. Needs PersonScope. Raises TotpIsThere if the person has an app.
 
     The app becomes a second factor when `confirm_totp` succeeds.
     """

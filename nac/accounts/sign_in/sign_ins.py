@@ -31,10 +31,11 @@ from nac.models import Person, SignIn
 
 MAX_IDLE = timedelta(hours=12)
 MAX_LIFETIME = timedelta(days=7)
-# Time after a confirmation in which the person can change the account.
+# Time in which people can change their account after they confirmed their identity.
 CONFIRMATION_LIFETIME = timedelta(minutes=10)
 _SEEN_STEP = timedelta(minutes=1)
-# If a person has more sign-ins in an hour, or more memberships, only the audit log of the platform gets an entry.
+# If a person has more sign-ins in an hour, or more memberships than this, only the audit log of the platform gets an
+# entry.
 MAX_AUDITED_PER_HOUR = 20
 MAX_AUDITED_OWNERS = 50
 _PLATFORM_OWNER = Owner()
@@ -42,7 +43,7 @@ _PLATFORM_OWNER = Owner()
 
 @dataclass(frozen=True, slots=True)
 class SignOnOrigin:
-    """Single sign-on by which a person signed in, and its MSP or tenant."""
+    """Single sign-on by which a person signed in, and the MSP or tenant that configured this single sign-on."""
 
     sign_on_id: UUID
     owner: Owner
@@ -71,10 +72,10 @@ class SignedInPerson:
         return name_actor(self.email, self.via)
 
     def require_own(self, *, has_second: bool) -> None:
-        """Require a sign-in that may change the account. Raises AccountOfAnother and SecondFactorNeeded.
+        """Check that this sign-in may change the account. Raises AccountOfAnother and SecondFactorNeeded.
 
         A sign-in by single sign-on may not change the account, because a provider could claim that any person signed
-        in. `has_second` means that the account has a second factor.
+        in. If the account has a second factor (`has_second`), the sign-in must have used a second factor.
         """
         if self.via is not None:
             raise AccountOfAnother(remedy="Sign in with a password or passkey of your own account.")
@@ -82,7 +83,7 @@ class SignedInPerson:
             raise SecondFactorNeeded(remedy="Sign in again, with your second factor.")
 
     def require_confirmed(self, *, now: datetime) -> None:
-        """Raise ConfirmationNeeded if the person has not confirmed within CONFIRMATION_LIFETIME."""
+        """Raise ConfirmationNeeded if the person has not confirmed their identity within CONFIRMATION_LIFETIME."""
         if self.confirmed_at <= now - CONFIRMATION_LIFETIME:
             raise ConfirmationNeeded(remedy="Confirm with your password or passkey.")
 
@@ -132,7 +133,7 @@ def create_sign_in(
 
 
 def _audited_owners(session: Session, person: Person, via: SignOnOrigin | None, now: datetime) -> Sequence[Owner]:
-    """Return the platform and the MSPs and tenants whose audit logs get an entry for this sign-in.
+    """Return the owners (MSPs, tenants or the platform) whose audit logs get an entry for this sign-in.
 
     * After single sign-on: the MSP or tenant of the provider.
     * After a sign-in without single sign-on: all MSPs and tenants of which the person is a member.
@@ -147,7 +148,10 @@ def _audited_owners(session: Session, person: Person, via: SignOnOrigin | None, 
 
 
 def end_previous(session: Session, *, person: Person, text: SignInText) -> None:
-    """End this browser's previous sign-in if it belongs to the same person. Needs PersonScope."""
+    """End the sign-in with this cookie value if the sign-in belongs to the person. Needs PersonScope.
+
+    Call this function when the person signs in again with the same browser.
+    """
     row = repository.get_by_public_id(session, text.public_id)
     if row is not None and row.person_id == person.id and text.is_of(row.secret_sha256):
         repository.end_sign_ins(session, SignIn.id == row.id, now=utc_now())
@@ -156,7 +160,7 @@ def end_previous(session: Session, *, person: Person, text: SignInText) -> None:
 def authenticate(session: Session, *, text: SignInText, now: datetime) -> tuple[SignedInPerson, Principal]:
     """Check a sign-in, and change the database scope to PersonScope of the person. Raises SignInOver.
 
-    Needs CredentialScope of the sign-in's public id.
+    Needs CredentialScope with the sign-in's public id.
     """
     row = repository.get_by_public_id(session, text.public_id)
     if row is None or not text.is_of(row.secret_sha256) or not _is_valid(row, now):
@@ -252,7 +256,7 @@ def _end_sign_in(session: Session, actor: str, target: str, row: SignIn, owner: 
 def list_via(
     session: Session, *, owner: Owner, span: PageSpan, text: str = ""
 ) -> Sequence[tuple[SignIn, Person | None]]:
-    """List sign-ins by the owner's provider.
+    """List sign-ins by the single sign-on of the owner (MSP or tenant).
 
     `text` is a part of the e-mail address. Needs the database scope of the owner.
     """
@@ -260,9 +264,9 @@ def list_via(
 
 
 def end_via(session: Session, *, actor: str, held: Collection[Permission], owner: Owner, sign_in_id: UUID) -> None:
-    """End a sign-in by the owner's provider. Needs the database scope of the owner.
+    """End a sign-in by the single sign-on of the owner (MSP or tenant). Needs the database scope of the owner.
 
-    Raises SignInNotFound. Raises PermissionMissing if the person is a member who has permissions outside `held`.
+    Raises SignInNotFound. Raises PermissionMissing if the person is a member with a permission that is not in `held`.
     """
     found = repository.get_via(session, owner, valid_clause(), sign_in_id)
     if found is None:

@@ -1,4 +1,4 @@
-"""The authorization code flow (OpenID Connect Core 3.1) with PKCE (RFC 7636)."""
+"""Single sign-on by the authorization code flow (OpenID Connect Core 3.1) with PKCE (RFC 7636)."""
 
 import asyncio
 import hashlib
@@ -82,8 +82,8 @@ class AuthorizationResponse:
 
 @dataclass(frozen=True, slots=True)
 class ProviderIdentity:
-    """Person that the provider signed in. `email` is in lower case. The address is verified, unless the settings
-    trust unverified addresses."""
+    """Person whom the provider signed in. `email` is in lower case. The provider has verified the address, unless the
+    settings of the single sign-on trust unverified addresses."""
 
     subject: str
     email: str
@@ -110,7 +110,7 @@ class _TokenError(msgspec.Struct, frozen=True):
 class SignOnProvider:
     def __init__(self, settings: SignOnSettings, *, owner: str, redirect_uri: str, reach: OutboundReach) -> None:
         self._settings = settings
-        # Text that identifies the MSP or tenant of the provider in ProviderLimits.
+        # Text that identifies the MSP or tenant that configured the provider, for ProviderLimits.
         self._owner = owner
         self._redirect_uri = redirect_uri
         self._reach = reach
@@ -118,7 +118,7 @@ class SignOnProvider:
 
     def begin(self) -> StartedFlow:
         """Start the flow. Raises ProviderUnavailable and TooManySignIns."""
-        # With cached metadata, Admit sends no request here. The provider may therefore not respond.
+        # With cached metadata, this method sends no request, so it also succeeds if the provider is unavailable.
         metadata = _metadata_cache.get(self._key) or self._run(self._discover)
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         parameters = {
@@ -271,7 +271,7 @@ def _add_to_query(endpoint: str, parameters: Mapping[str, str]) -> str:
 
 
 def build_denial(error: str) -> AdmitError:
-    """Build the error for the provider's error response (RFC 6749 4.1.2.1, OpenID Connect Core 3.1.2.6)."""
+    """Return Admit's error for an error code of the provider (RFC 6749 4.1.2.1, OpenID Connect Core 3.1.2.6)."""
     message = f"The provider reports: {error}."
     if error in _PROVIDER_ERRORS:
         return ProviderUnavailable(message, remedy="Start the sign-in again.")

@@ -1,4 +1,4 @@
-"""Errors of single sign-on. docs/how-to/sign-in.md lists their error codes, which pages of the portal can show."""
+"""Errors of single sign-on. docs/how-to/sign-in.md lists the codes of these errors, which the portal can show."""
 
 from nac.kit.errors import AdmitError, Unavailable
 

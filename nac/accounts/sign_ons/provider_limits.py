@@ -1,8 +1,8 @@
 """Limits for concurrent requests to identity providers. Each request occupies a thread of the API.
 
-A tenant can configure a provider that never responds. Therefore Admit reserves a part of the permitted requests for
-providers that responded recently. To a provider that did not respond recently, Admit sends only one request at a time
-for each owner (MSP or tenant). After repeated failures, Admit rejects sign-ins of this owner for up to a minute.
+A tenant can configure a provider that never responds. Requests to providers that did not respond recently can therefore
+occupy only a part of the threads, and each owner (MSP or tenant) can have only one such request at a time. After
+repeated failures of an owner's provider, Admit rejects single sign-on of this owner for up to a minute.
 """
 
 import threading
@@ -17,7 +17,7 @@ from nac.kit.errors import AdmitError, Unavailable
 
 MAX_TOTAL = 12
 MAX_PER_OWNER = 4
-# Many organisations use providers on the same host.
+# This number is higher than the number for each owner, because many owners use providers on the same host.
 MAX_PER_HOST = 8
 # Maximum concurrent requests of all owners together to providers that did not respond recently.
 MAX_UNPROVEN = 4
@@ -48,10 +48,10 @@ class ProviderLimits:
 
     @contextmanager
     def one(self, *, owner: str, host: str) -> Iterator[None]:
-        """Count a request while it runs.
+        """Count one request to a provider while the block runs. Raises TooManySignIns if a limit is reached.
 
-        An `Unavailable` error counts as a failure of the provider. Any other AdmitError counts neither as a failure nor
-        as a response. Raises TooManySignIns if a limit is reached.
+        An `Unavailable` error in the block counts as a failure of the provider. Any other AdmitError counts neither as
+        a failure nor as a response.
         """
         is_proven = self._take(owner, host)
         has_answered: bool | None = False

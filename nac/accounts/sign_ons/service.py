@@ -1,9 +1,9 @@
-"""Single sign-on: members of an MSP or tenant sign in with its own identity provider.
+"""Single sign-on: members of an MSP or tenant (the owner) sign in with an identity provider that the owner configured.
 
-Functions need the database scope of this owner, unless their docstring names another scope.
+Functions need the database scope of the owner, unless their docstring names another scope.
 
-A provider could claim that any person signed in. A sign-in by a provider is therefore valid only for the membership in
-the MSP or tenant that configured the provider. The sign-in cannot change the account or use other memberships.
+A provider could claim that any person signed in. A sign-in by a provider is therefore valid only for the person's
+membership in the owner. The sign-in cannot change the account or use other memberships.
 """
 
 import hashlib
@@ -127,7 +127,7 @@ def require_sign_on(session: Session, *, owner: Owner, lock: bool = False) -> Si
 
 
 def require_by_id(session: Session, *, sign_on_id: UUID) -> SignOn:
-    """Single sign-on with this id. Needs CredentialScope of the id. Raises SignOnNotFound."""
+    """Return the single sign-on with this id. Needs CredentialScope with this id. Raises SignOnNotFound."""
     row = get_by_id(session, sign_on_id)
     if row is None:
         raise SignOnNotFound("This single sign-on does not exist.", place="sign_on")
@@ -201,7 +201,10 @@ def _require_not_only_way(session: Session, owner: Owner) -> None:
 
 
 def resolve_person(session: Session, *, row: SignOn, identity: ProviderIdentity) -> UUID:
-    """Id of the member who signed in. Adds a new member if a join rule matches. Raises ProviderRefused."""
+    """Return the id of the person whom the provider signed in. Raises ProviderRefused.
+
+    If the person is not a member yet and a join rule matches, the person becomes a member.
+    """
     owner, settings = get_owner(row), parse_settings(row)
     if owner.msp_id is not None and msps.require_msp(session, msp_id=owner.msp_id).status != "active":
         raise OwnerSuspended(remedy="Contact the platform's operator.")

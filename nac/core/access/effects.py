@@ -2,7 +2,7 @@
 (docs/reference/permissions.md).
 
 A route declares its possible effects (`api.access`). For each effect, the route must require a permission that guards
-the effect. Otherwise callers could escalate their privileges. A test rejects such a route.
+the effect. Otherwise callers could escalate their privileges. A test fails if a route requires no such permission.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -30,11 +30,11 @@ class RouteDeclaration:
     leads_to: frozenset[Effect]
 
     def unguarded(self) -> frozenset[Effect]:
-        """Effects of the route for which the route requires no guarding permission."""
+        """Return those effects of the route for which the route requires no permission that guards the effect."""
         return frozenset(each for each in self.leads_to if not EFFECT_GUARDS[each] & (self.always | self.also))
 
     def reached(self, held: frozenset[Permission]) -> frozenset[Effect]:
-        """Effects of the route that a caller with these permissions can cause."""
+        """Return those effects of the route that a caller with these permissions can cause."""
         if not self.always <= held:
             return frozenset()
         return frozenset(each for each in self.leads_to if EFFECT_GUARDS[each] & (self.always | self.also) & held)
@@ -45,7 +45,7 @@ class ReachedEffect(NamedTuple):
     effect: Effect
 
 
-# Effects that together permit more than each effect separately, and what they permit.
+# Maps a combination of effects to a description of what a caller can do with all of them, but not with one of them.
 EFFECT_CHAINS: Final[Mapping[frozenset[Effect], str]] = MappingProxyType(
     {frozenset({Effect.DRAFT, Effect.RULES}): "The caller can write and publish rules that admit any device."}
 )
@@ -53,7 +53,7 @@ EFFECT_CHAINS: Final[Mapping[frozenset[Effect], str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class PermissionPair:
-    """Two permissions that together cause an effect that each permission separately does not cause."""
+    """Two permissions that together have an effect that neither permission has without the other."""
 
     first: Permission
     second: Permission
@@ -68,7 +68,7 @@ def find_reached_effects(routes: Iterable[RouteDeclaration], *held: Permission) 
 
 
 def find_permission_pairs(routes: Collection[RouteDeclaration]) -> list[PermissionPair]:
-    """All pairs of permissions that together cause an effect that each permission separately does not cause."""
+    """Return all pairs of permissions that together have an effect that neither permission has without the other."""
     alone = {each: find_reached_effects(routes, each) for each in Permission}
     effects = {each: {one.effect for one in found} for each, found in alone.items()}
     found = []

@@ -71,11 +71,12 @@ class Grant:
     permissions: frozenset[Permission]
     msp_id: MspId | None = None
     tenant_id: TenantId | None = None
-    # Tenants of the MSP to which the grant is limited. None for all tenants, including future tenants.
+    # Those tenants of the MSP for which the grant is valid. None for all tenants of the MSP, including future tenants.
     chosen: frozenset[TenantId] | None = None
-    # Id of the membership that gives this grant, if the person has not accepted it yet.
+    # Id of the membership that gives this grant, if the person has not accepted the membership yet; otherwise None.
     new_membership: UUID | None = None
-    # Requirement for sign-ins without the owner's single sign-on: `sign-on` permits no such sign-in.
+    # Requirement for sign-ins without the single sign-on of the tenant or MSP. `two-factors`: the sign-in must have two
+    # factors. `sign-on`: without this single sign-on, the person cannot use the grant.
     required_sign_in: Literal["sign-on", "two-factors"] | None = None
 
     @property
@@ -105,7 +106,8 @@ class Grant:
             case PermissionLevel.MSP if self.msp_id != msp_id:
                 return frozenset()
             case PermissionLevel.MSP if self.chosen is not None:
-                # Read permissions for the MSP itself. Other permissions on the MSP would affect all of its tenants.
+                # The grant is for some tenants only, so it gives only read permissions on the MSP itself. Other
+                # permissions on the MSP would affect all of its tenants.
                 return frozenset(
                     each for each in self.permissions if each.level is PermissionLevel.MSP and each.is_read
                 )
@@ -116,8 +118,8 @@ class Grant:
 class TenantReach:
     """Tenants that a caller can access.
 
-    `everything` means all tenants. `msps` means all tenants of these MSPs. `chosen` are the tenants to which grants on
-    an MSP are limited. `tenants` come from grants on tenants.
+    `everything` means all tenants of the platform. `msps` means all tenants of these MSPs. `chosen` has tenants from
+    grants that are valid for some tenants of an MSP. `tenants` has tenants from grants on a tenant.
     """
 
     everything: bool
@@ -153,16 +155,24 @@ class Principal:
     token_id: UUID | None = None
 
     def on_tenant(self, place: TenantRef) -> frozenset[Permission]:
-        """All permissions of the caller for the tenant, from grants on the tenant, on its MSP and on the platform.
-        Permissions of MSP level have no effect on a tenant."""
+        """Return all permissions of the caller for the tenant, from grants on the tenant, its MSP and the platform.
+
+        Permissions of MSP level have no effect on a tenant.
+        """
         return _union_all(grant.permissions for grant in self.grants if grant.covers_tenant(place))
 
     def level_on_tenant(self, place: TenantRef, permission: Permission) -> PermissionLevel:
-        """Highest level of a grant that gives this permission on the tenant. The caller must have the permission."""
+        """Return the highest level of the grants that give this permission on the tenant.
+
+        The principal must have the permission.
+        """
         return max(each.level for each in self.grants if permission in each.permissions and each.covers_tenant(place))
 
     def on_msp(self, place: MspRef) -> frozenset[Permission]:
-        """Permissions of the caller for the MSP. Grants on the MSP do not count while the MSP is suspended."""
+        """Return the permissions of the caller for the MSP.
+
+        While the MSP is suspended, only grants on the platform count.
+        """
         return (
             self.on_platform() if place.is_suspended else _union_all(each.on_msp(place.msp_id) for each in self.grants)
         )
@@ -171,8 +181,8 @@ class Principal:
         return _union_all(grant.permissions for grant in self.grants if grant.level is PermissionLevel.PLATFORM)
 
     def get_only_msp(self) -> MspId | None:
-        """Return the only MSP on which the caller has grants. Returns None if the caller has grants on several MSPs or
-        on the platform."""
+        """Return the MSP if all grants on MSPs and on the platform are on this MSP, otherwise None. Ignores grants on
+        tenants."""
         found = {grant.msp_id for grant in self.grants if grant.tenant_id is None}
         return found.pop() if len(found) == 1 else None
 
@@ -195,8 +205,10 @@ class Principal:
         )
 
     def tenants_of(self, msp_id: MspId) -> frozenset[TenantId] | None:
-        """Tenants of the MSP that the caller's grants include. None means all tenants: the caller has a grant on the
-        platform, or a grant on the whole MSP."""
+        """Return those tenants of the MSP for which the caller has grants.
+
+        None means all tenants of the MSP: the caller has a grant on the platform, or a grant on the whole MSP.
+        """
         if any(
             each.level is PermissionLevel.PLATFORM or (each.msp_id == msp_id and each.chosen is None)
             for each in self.grants
@@ -206,15 +218,20 @@ class Principal:
 
 
 def filter_grants_of_owner(grants: Iterable[Grant], owner: Owner) -> tuple[Grant, ...]:
-    """Grants on exactly this owner, without grants on the owner's tenants. A sign-in by the owner's identity provider
-    is valid only for the returned grants."""
+    """Return the grants on this owner (MSP or tenant). Excludes grants on tenants of the MSP.
+
+    A sign-in by the owner's identity provider is valid only for the returned grants.
+    """
     return tuple(each for each in grants if (each.msp_id, each.tenant_id) == (owner.msp_id, owner.tenant_id))
 
 
 def require_permissions(
     held: Collection[Permission], *wanted: Permission, level: PermissionLevel | None = None
 ) -> None:
-    """Raise PermissionMissing if a required permission is not in `held`. The error names `level` if `level` is set."""
+    """Raise PermissionMissing if a permission in `wanted` is not in `held` (the caller's permissions).
+
+    If `level` is set, the error says at which level the permission is missing.
+    """
     missing = sorted(set(wanted).difference(held))
     if missing:
         where = f" on the {level.name.lower()}" if level is not None else ""

@@ -27,8 +27,10 @@ def find_tenant(session: Session, key: str) -> TenantRef | None:
 
 
 def slugs_by_id(session: Session, grants: Iterable[Grant]) -> Mapping[UUID, str]:
-    """Slugs by id of the MSPs and tenants in the grants. Omits MSPs and tenants that the current database scope cannot
-    read."""
+    """Map the ids of the MSPs and tenants in the grants to their slugs.
+
+    Omits MSPs and tenants that the current database scope cannot read.
+    """
     ids: set[UUID] = set()
     for grant in grants:
         ids.update(each for each in (grant.msp_id, grant.tenant_id, *(grant.chosen or ())) if each is not None)

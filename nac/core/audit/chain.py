@@ -1,10 +1,11 @@
 """Audit chains: format, signing keys and export. docs/how-to/audit.md explains how auditors verify an export.
 
-* Format: the texts that Admit hashes and signs. The format of sealed entries never changes. A new format needs a new
-  name.
-* Signing keys: Ed25519 keys of the platform that sign the heads of chains. The master key encrypts the private keys. A
-  user with access only to the database can therefore not sign a head or replace a key.
-* Export: lines of JSON with a start, all entries, and a signed end. Auditors can verify an export without Admit.
+* Format: the texts that Admit hashes and signs. Do not change the format, because sealed entries could then not be
+  verified. A new format needs a new name (CHAIN_FORMAT).
+* Signing keys: Ed25519 keys of the platform that sign the heads of chains. The master key encrypts the private keys.
+  Users who have access only to the database can therefore not sign a head or replace a key.
+* Export: one line of JSON for the start of the export, for each entry, and for the signed head. Auditors can verify an
+  export without Admit.
 """
 
 import base64
@@ -41,29 +42,33 @@ def chain_name(owner: Owner) -> str:
 
 
 def chain_owner(entry: AuditEntry) -> Owner:
-    """Owner whose chain contains the entry. All changes of a tenant are in the tenant's chain, even changes by the
-    platform."""
+    """Return the owner (tenant, MSP or platform) whose chain contains the entry.
+
+    All changes of a tenant are in the tenant's chain, even changes that the platform's operator makes.
+    """
     if entry.tenant_id is not None:
         return Owner(tenant_id=TenantId(entry.tenant_id))
     return Owner(None if entry.msp_id is None else MspId(entry.msp_id))
 
 
 def entry_text(entry: AuditEntry) -> str:
-    """Text of an entry for its hash: one line of JSON with sorted names."""
+    """Return the text of an entry that Admit hashes: one line of JSON with sorted names."""
     values: dict[str, Any] = {name: getattr(entry, name) for name in _HASHED_COLUMNS}
     return _canonical_json(values | {"at": format_moment(entry.at), "form": CHAIN_FORMAT})
 
 
 def head_text(chain: str, *, position: int, digest: bytes, at: datetime) -> str:
-    """Text of a chain's head for its signature: the number of entries and the last hash."""
+    """Return the text of a chain's head that Admit signs. It contains the number of entries and the last hash."""
     return _canonical_json(
         {"at": format_moment(at), "chain": chain, "form": CHAIN_FORMAT, "hash": digest.hex(), "position": position}
     )
 
 
 def first_hash(chain: str) -> bytes:
-    """Return the hash that precedes the first entry. The hash depends on the chain's name, so that entries of one chain
-    are invalid in another chain."""
+    """Return the value that replaces the previous hash for the first entry of a chain.
+
+    The value depends on the chain's name, so that the entries of a chain are invalid in any other chain.
+    """
     return hashlib.sha256(f"{CHAIN_FORMAT} {chain}".encode()).digest()
 
 
@@ -152,15 +157,15 @@ class SignedHead:
 
 
 def get_head(session: Session, *, owner: Owner) -> SignedHead:
-    """Signed head of the owner's chain. Raises NothingSealed."""
+    """Return the signed head of the owner's chain. Raises NothingSealed if the chain has no entries."""
     return _build_head(session, owner, _require_chain(session, owner))
 
 
 def export_chain(read: OpenSession, *, owner: Owner, behind: int = 0) -> Iterator[str]:
-    """Yield the export of the entries after position `behind`, in blocks of one or more lines. `read` opens read
-    transactions.
+    """Yield the export of the entries after position `behind`, in blocks of one or more lines.
 
-    Raises NothingSealed or InvalidInput at the call, before any block.
+    `read` opens transactions that only read. Raises NothingSealed or InvalidInput when you call the function, before
+    the first block.
     """
     with read() as session:
         chain = _require_chain(session, owner)

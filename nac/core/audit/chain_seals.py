@@ -1,8 +1,8 @@
 """Seals of audit entries. The worker adds each entry to its chain some seconds after the entry's transaction.
 
-A transaction that writes an entry also stores the id of the entry in `audit_unsealed`. The worker later seals all
-entries of committed transactions in the order of their ids. So transactions that change data do not wait for each
-other.
+A transaction that writes an entry also stores the id of the entry in the table `audit_unsealed`. The worker later
+seals the entries of committed transactions in the order of the entry ids. So transactions that write entries do not
+wait for each other.
 """
 
 from collections import defaultdict
@@ -67,10 +67,10 @@ def seal_waiting_entries(
 
 
 def is_chain_intact(session: Session, chain: AuditChain, keys: Mapping[int, HeadKey]) -> bool:
-    """Whether the head of the chain has a valid signature and matches the last position.
+    """Whether the head of the chain has a valid signature and matches the seal of the last entry.
 
-    An invalid head means that a user changed rows directly in the database. If Admit sealed further entries, it would
-    sign these changes.
+    Otherwise a user changed rows directly in the database. Admit then seals no further entries of the chain, because a
+    new head would also sign these changes.
     """
     head = head_text(
         chain_name(Owner(chain.msp_id, chain.tenant_id)), position=chain.position, digest=chain.hash, at=chain.sealed_at
@@ -137,8 +137,10 @@ def _raise_broken_alarm(session: Session, now: datetime) -> None:
 
 
 def _report_missing(session: Session, missing: set[int], now: datetime) -> None:
-    """Report entries that a user deleted before they were sealed. An export cannot show that the deleted entries are
-    missing."""
+    """Report entries that a user deleted in the database before Admit sealed them.
+
+    The deleted entries have no position in the chain, so an export cannot show that they are missing.
+    """
     if not missing:
         return
     for entry_id in sorted(missing)[:100]:

@@ -53,7 +53,7 @@ def search_entries(
         clauses.append(AuditEntry.at < wanted.until)
     exact = {name: value for name in ("target", "actor", "action", "address") if (value := getattr(wanted, name))}
     if owner.level is PermissionLevel.TENANT:
-        # Search by the index of only one condition: the first in the list, which probably matches the fewest entries.
+        # Use the index of only one condition: the first condition, which probably matches the fewest entries.
         first = next((name for name in exact if name != "address"), None)
         if first is not None:
             clauses.append(getattr(AuditEntry, first) == exact.pop(first))
@@ -63,7 +63,7 @@ def search_entries(
         return [*conditions, contains_text(wanted.text, each.target)] if wanted.text else conditions
 
     if wanted.request_id:
-        # A request has few entries, so the query needs no index for their order.
+        # One request writes few entries, so PostgreSQL can sort them without an index.
         query = select(AuditEntry).where(
             AuditEntry.request_id == wanted.request_id, *clauses, *list_conditions(AuditEntry)
         )

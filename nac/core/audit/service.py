@@ -37,14 +37,14 @@ class AuditEntryNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class RequestOrigin:
-    """IP address and id of the request that caused a change."""
+    """Source IP address and id of the API request that caused a change."""
 
     address: str | None
     request_id: str
 
 
 def set_origin(session: Session, origin: RequestOrigin) -> None:
-    """Set the origin for audit entries of this session."""
+    """Set the origin of all further audit entries that this session writes."""
     session.info[_ORIGIN_KEY] = origin
 
 
@@ -52,7 +52,7 @@ def get_origin(session: Session) -> RequestOrigin | None:
     return cast("RequestOrigin | None", session.info.get(_ORIGIN_KEY))
 
 
-# Insert without an entity, because the session does not use the entry as an object.
+# Insert without a model object, because the session does not read the entry again.
 _INSERT_ENTRY = insert(cast(Table, AuditEntry.__table__)).inline()
 
 
@@ -67,7 +67,7 @@ def append(
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add an entry. `action` has the form noun.verb. `target` is a name of the changed object that people recognise.
+    """Add an entry. `action` has the form noun.verb. `target` names the changed object in a way that people recognise.
 
     Never put secrets in `before` or `after`.
     """
@@ -96,7 +96,9 @@ def append_difference(
     after: Mapping[str, Any],
 ) -> None:
     """Add an entry with the values that differ between `before` and `after`. Adds no entry if all values are equal.
-    `before` and `after` must have the same keys."""
+
+    `before` and `after` must have the same keys.
+    """
     if changed := [key for key in after if after[key] != before[key]]:
         append(
             session,
@@ -110,7 +112,10 @@ def append_difference(
 
 
 def append_many(session: Session, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Add many entries. Each entry has arguments of `append` by name. All entries must have the same argument names."""
+    """Add many entries. Each mapping has the arguments of one call of `append`, by name.
+
+    All mappings must have the same keys.
+    """
     session.flush()
     session.execute(_INSERT_ENTRY, [{**entry, **_origin_columns(session)} for entry in entries])
 
@@ -138,12 +143,12 @@ def _tenant_column(row: TenantOwned) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class AuditRecorder(Generic[RowT]):
-    """Function object that calls `append` for rows of one kind of object, such as sites."""
+    """Callable object that adds audit entries for the rows of one table, such as `sites`."""
 
     noun: str
-    # Function that returns the name of a row for readers of the audit log.
+    # Function that returns the name of a row, as readers of the audit log see it.
     name: Callable[[RowT], str]
-    # Function that returns the ids of the tenant or MSP whose audit log gets the entry.
+    # Function that returns the column with the id of the tenant or MSP whose audit log gets the entry, and this id.
     owner: Callable[[Any], Mapping[str, Any]] = _tenant_column
 
     def __call__(
@@ -168,7 +173,7 @@ class AuditRecorder(Generic[RowT]):
 
 
 def tenant_recorder(noun: str) -> AuditRecorder[Tenant]:
-    """Recorder for changes of a tenant's own row."""
+    """Return a recorder for changes of rows in the table `tenants`."""
     return AuditRecorder(
         noun, lambda tenant: tenant.slug, lambda tenant: {"tenant_id": tenant.id, "msp_id": tenant.msp_id}
     )

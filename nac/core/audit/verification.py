@@ -30,7 +30,7 @@ class KnownHead:
 @dataclass(slots=True)
 class ChainVerification:
     chain: str = ""
-    # Position before the export's first entry, and position of its last entry.
+    # Position directly before the first entry of the export, and position of the last entry.
     after: int = 0
     last: int = 0
     entries: int = 0
@@ -46,10 +46,10 @@ class ChainVerification:
 
 
 def verify_export(lines: Iterable[str], *, known: Sequence[KnownHead] = (), public_key: str = "") -> ChainVerification:
-    """Verify an export against heads that the auditor stored earlier. Raises InvalidInput if the file is not an
-    export.
+    """Verify an export, also against heads that the auditor stored earlier (`known`).
 
-    `public_key` is the platform's key in PEM, if the auditor has it from another source.
+    `public_key` is the platform's public key in PEM, if the auditor got it independently of the export. Raises
+    InvalidInput if `lines` are not an export.
     """
     result = ChainVerification()
     reading = iter(lines)
@@ -83,8 +83,7 @@ def verify_export(lines: Iterable[str], *, known: Sequence[KnownHead] = (), publ
 
 
 def parse_known_head(text: str) -> KnownHead:
-    """Parse a stored head. `text` is the line of the head, or an export that ends with this line. Raises
-    InvalidInput."""
+    """Parse a head that the auditor stored. `text` is the line of the head, or a whole export. Raises InvalidInput."""
     row = _parse_object(text.strip().rpartition("\n")[2], 0)
     head = _parse_object(str(row.get("head", "")), 0)
     signature, key = _decode_signature(row), str(row.get("public_key", ""))
@@ -96,8 +95,10 @@ def parse_known_head(text: str) -> KnownHead:
 def _verify_entry(
     result: ChainVerification, row: dict[str, Any], number: int, previous: bytes, seen: set[int]
 ) -> bytes:
-    """Check an entry. Returns the hash that the export has for the entry, so that one wrong entry causes no errors in
-    the following entries."""
+    """Check an entry. `row` is the parsed line of the export, and `previous` is the hash of the previous entry.
+
+    Returns the entry's hash in the export, not the computed hash. So a wrong entry causes no errors in later entries.
+    """
     position, stored = _parse_position(row.get("position"), number), _parse_digest(row.get("hash"), number)
     where = f"entry {position} (line {number})"
     if position != result.last + 1:

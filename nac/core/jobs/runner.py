@@ -1,10 +1,11 @@
 """Execution of background jobs.
 
-A worker leases a job for the time LEASE. If the worker fails, another worker continues the job.
+A worker leases a job for the time LEASE, and renews the lease while the job runs. If the worker fails, another worker
+continues the job after the lease expires. The first worker can then no longer commit.
 
-Workers lease jobs as database role admit_worker, and run them as admit_app with the permissions of the job's
-caller. No committed step runs twice. A job with one transaction records its end in that transaction. A job with several
-transactions records its progress in each transaction. A worker that lost its lease cannot commit.
+Workers lease jobs as database role admit_worker, and run them as admit_app with the permissions of the user who started
+the job. No committed step runs twice: a job with one transaction records its end in this transaction, and a job with
+several transactions records its progress in each transaction.
 """
 
 import logging
@@ -33,7 +34,8 @@ _log = logging.getLogger(__name__)
 LEASE = timedelta(minutes=2)
 # Maximum concurrent jobs of all workers. The other worker processes remain free for scheduled work.
 MAX_RUNNING = 2
-# Maximum number of lost leases without progress. A job that reaches this number probably crashes its worker.
+# Maximum number of leases of a job that expired without progress. At this number, the job fails, because it probably
+# crashes its worker.
 MAX_LAPSES = 4
 _PROGRESS_SECONDS = 1.0
 _PROGRESS_ROWS = 1_000
@@ -56,13 +58,15 @@ class _JobTakenOver(Exception):
 
 
 class JobCancelled(Exception):
-    """The job was cancelled. `JobRun.tell` and the job's transactions raise this error."""
+    """A user cancelled the job. `JobRun.tell` and the transactions of the job raise this error."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobContinuation:
-    """Result of a handler that did not finish. The worker continues the job after the delay `after`, and after the
-    jobs that already wait."""
+    """Result of a handler that has not finished the job yet.
+
+    The worker continues the job after the delay `after`, and after other jobs that already wait.
+    """
 
     after: timedelta = timedelta()
 
@@ -75,7 +79,7 @@ class JobRun:
     unseal: Unseal = field(repr=False)
     engine: Engine
     input: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    # Whether the job has one transaction, which rolls back if the job does not finish.
+    # Whether the whole job is one transaction, which rolls back if the job does not finish.
     is_whole: bool = False
     _reported_at: float = 0.0
     _reported_done: int = 0
@@ -126,15 +130,17 @@ class JobRun:
 
     @contextmanager
     def open_session(self, scope: Scope | None = None, *, is_snapshot: bool = False) -> Iterator[Session]:
-        """Open a transaction in the database scope of the owner, or in `scope`. Audit entries get the IP address and
-        the id of the request that started the job."""
+        """Open a transaction in `scope`, or in the database scope of the job's owner (tenant, MSP or platform).
+
+        Audit entries get the IP address and the id of the request that started the job.
+        """
         with session_scope(scope or self.scope, engine=self.engine, is_snapshot=is_snapshot) as session:
             if self.job.request_id is not None:
                 audit.set_origin(session, RequestOrigin(self.job.address, self.job.request_id))
             yield session
 
     def hold(self, session: Session, **values: object) -> None:
-        """Renew the lease, and store `values` in the job. Raises JobCancelled or _JobTakenOver."""
+        """Renew the lease, and store `values` in columns of the job. Raises JobCancelled or _JobTakenOver."""
         renewed = update(Job).where(self._is_mine()).values(due_at=utc_now() + LEASE, **values)
         cancelled = session.scalar(renewed.returning(Job.is_cancelled))
         if cancelled is None:
@@ -182,7 +188,8 @@ def take_job(job_id: UUID, *, unseal: Unseal, app_engine: Engine, engine: Engine
 
 
 def execute_job(run: JobRun, handler: JobHandler) -> None:
-    """Run the job and record its end. Raises errors after which the worker can retry the job, such as Unavailable."""
+    """Run the job and record its end. If the worker can retry the job after an error (such as Unavailable), raises this
+    error instead."""
     try:
         _execute(run, handler)
     except _JobTakenOver:
@@ -198,7 +205,7 @@ def execute_job(run: JobRun, handler: JobHandler) -> None:
 
 
 def postpone_job(run: JobRun, exc: Exception, *, after: timedelta) -> None:
-    """Queue the job again. The job's field `problem` shows clients why the job waits."""
+    """Queue the job again after the error `exc`. Clients see the error in the job's field `problem`."""
     values = {"due_at": utc_now() + after, "failures": run.job.failures + 1, "problem": _describe(exc)}
     _finish(run, state="queued", ended_at=None, **values)
 

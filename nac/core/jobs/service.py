@@ -1,7 +1,7 @@
-"""Background jobs: start, list, cancel and retry.
+"""Background jobs: start, list, cancel and retry. The owner of a job is a tenant, an MSP or the platform.
 
-The transaction of the request stores the job and its input. Within a second the worker sends a Celery message for the
-job (`worker.jobs.client_jobs`) and runs the job (`nac.core.jobs.runner`).
+The transaction of the request stores the job and its input. Within a second, the worker sends a Celery message for the
+job (`worker.jobs.client_jobs`). A worker process that gets the message runs the job (`nac.core.jobs.runner`).
 """
 
 import json
@@ -27,9 +27,9 @@ from nac.kit.sealing import Seal, Unseal
 from nac.models import Job
 
 ORDERS = SortOrders({"created_at": (Job.created_at, Job.id)}, default="-created_at")
-# Selects the oldest due job of each tenant, each MSP and the platform, unless another job of this owner is running. The
-# random order gives all owners the same chance. The outer WHERE repeats the conditions, because a worker may have
-# renewed the lease of a job meanwhile.
+# Selects the oldest due job of each owner (tenant, MSP or platform) that has no running job. The random order gives all
+# owners the same chance. The outer WHERE repeats the conditions, because a worker may have renewed the lease of a
+# selected job meanwhile.
 _CLAIM = text(
     """
 UPDATE jobs j SET
@@ -94,18 +94,17 @@ def count_waiting(session: Session, owner: Owner) -> int:
 
 
 def claim_due(session: Session, *, resend_after: timedelta, most: int) -> Sequence[DueJob]:
-    """Return jobs that the caller must send to workers. If no worker takes a job, the job is due again after
-    `resend_after`.
+    """Return due jobs. The caller must send a message for each job to the workers.
 
-    A running job is queued again if its worker did not renew the lease. Needs database role admit_worker and
-    PlatformScope.
+    If no worker leases a returned job within `resend_after`, the job is due again. A running job is also due if its
+    lease expired. Needs database role admit_worker and PlatformScope.
     """
     rows = session.execute(_CLAIM, {"resend_after": resend_after, "most": most})
     return [DueJob(row.id, row.kind, row.failures) for row in rows]
 
 
 def take(session: Session, job_id: UUID, *, lease: timedelta, most: int) -> Job | None:
-    """Lease a queued job. Returns None if `most` jobs run already, or if another job of the same owner runs.
+    """Lease a queued job. Returns None if `most` jobs run already, or if another job of the job's owner runs.
 
     Needs database role admit_worker and PlatformScope.
     """
@@ -156,9 +155,10 @@ def start_job(
 ) -> Job:
     """Create a job, which starts after the commit. Needs the database scope of the owner.
 
-    `kind` selects the worker's handler. `input` is the JSON input of the handler and may contain secrets. `title` is
-    text for users. `needs` are the permissions that a retry checks. The caller must have checked them before this call.
-    Raises Conflict if too many jobs wait. Raises InvalidInput if the input is too large.
+    `kind` selects the worker's handler. `input` is the JSON input of the handler and may contain secrets. `title`
+    describes the job to users. `needs` are the permissions that a user needs to start or retry the job. The caller must
+    check these permissions before this call; only `retry_job` checks them itself. Raises Conflict if too many jobs
+    wait. Raises InvalidInput if the input is too large.
     """
     _require_room(session, owner)
     plain = json.dumps(input, separators=(",", ":")).encode()
@@ -222,7 +222,7 @@ def list_jobs(
 def search_jobs(
     session: Session, *, owner: Owner, states: Sequence[str], kind: str, span: PageSpan
 ) -> BoundedPage[Job]:
-    """Search jobs like `list_jobs`. The search reads a limited number of rows, so the page can be incomplete."""
+    """Search jobs like `list_jobs`, but read only a limited number of rows. The page can therefore be incomplete."""
     return search(session, owner, states=states, kind=kind, span=span)
 
 
@@ -234,7 +234,7 @@ def require_job(session: Session, *, owner: Owner, job_id: UUID, lock: bool = Fa
 
 
 def cancel_job(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> Job:
-    """Cancel a job. A running job stops at its next step. Changes that the job has already committed stay.
+    """Cancel a job. A running job stops at its next step. Changes that the job has already committed remain.
 
     Raises JobNotFound, and Conflict if the job has ended.
     """

@@ -2,7 +2,8 @@
 
 Runs as database role admit_worker, in PlatformScope. A worker leases a mail for the time LEASE.
 
-If a worker sends a mail and fails before it records the delivery, Admit sends the mail again with the same Message-ID.
+If a worker fails after it sent a mail and before it recorded the delivery, Admit sends the mail again with the same
+Message-ID.
 """
 
 import json
@@ -28,7 +29,7 @@ from nac.models.mail import MailState, mail_context
 
 
 def create(session: Session, values: Mapping[str, Any]) -> None:
-    """Add a mail, unless a mail with this key exists."""
+    """Add a mail, unless a mail with the key in `values` exists."""
     session.execute(insert(Mail).values(**values).on_conflict_do_nothing(index_elements=["key"]))
 
 
@@ -38,7 +39,7 @@ def count_since(session: Session, recipient: str, since: datetime) -> int:
 
 
 def take_due(session: Session, *, now: datetime, lease: timedelta, most: int) -> Sequence[Mail]:
-    """Lease due mails to the caller, up to `most`."""
+    """Lease and return up to `most` due mails."""
     due = (
         select(Mail)
         .where(Mail.state == "queued", Mail.due_at <= now)
@@ -55,7 +56,7 @@ def take_due(session: Session, *, now: datetime, lease: timedelta, most: int) ->
 
 
 def update_mail(session: Session, mail_id: UUID, attempt: int, **values: object) -> None:
-    """Change a mail, unless another worker has leased the mail since this attempt."""
+    """Change a mail, unless another worker has leased the mail since the attempt with this number."""
     session.execute(update(Mail).where(Mail.id == mail_id, Mail.attempts == attempt).values(**values))
 
 

@@ -38,7 +38,7 @@ def render(template: str, values: Mapping[str, object]) -> RenderedMail:
 
 
 def to_one_line(text: str) -> str:
-    """Text for a mail header. Line breaks become spaces, so that a value cannot add another header."""
+    """Return the text for use in a mail header. Line breaks become spaces, so that the text cannot add a header."""
     return "".join(c if c.isprintable() else " " for c in text).strip()[:_MAX_SUBJECT_CHARACTERS]
 
 

@@ -1,4 +1,4 @@
-"""Outbox of mails. The transaction that causes a mail also queues the mail. The worker sends the mail."""
+"""Queue of mails. The transaction that causes a mail also queues the mail. The worker sends the mail later."""
 
 import json
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ def queue_mail(
     Raises InvalidInput if the address is invalid, and jinja2.UndefinedError if a value is missing.
     """
     recipient = require_email(recipient, place="recipient")
-    # Render the mail now, so that the caller gets the errors of the template.
+    # Render the mail here only to raise errors of the template in the caller.
     render(template, values)
     if outbox.count_since(session, recipient, utc_now() - _DAY) >= MAX_PER_DAY:
         return False

@@ -76,8 +76,7 @@ class MailServer:
 
 
 def build_message(written: RenderedMail, *, mail_id: UUID, sender: str, recipient: str) -> EmailMessage:
-    """Build the message. All attempts to send a message have the same Message-ID, so that servers can recognise
-    duplicates."""
+    """Build the message. Its Message-ID depends only on `mail_id`, so that servers can recognise repeated mails."""
     name, address = parseaddr(sender)
     message = EmailMessage()
     message["From"] = Address(to_one_line(name), addr_spec=address)

@@ -1,4 +1,5 @@
-"""Bulk import of endpoints: compares the imported rows with the stored endpoints, then stores all rows."""
+"""Bulk import of endpoints. The import compares all rows with the stored endpoints. It then stores all rows or no
+rows."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -83,14 +84,14 @@ class EndpointBulkPlan:
     changed: list[_EndpointRow]
     # Stored endpoints by MAC address.
     known: Mapping[str, Endpoint]
-    # Names of the groups of each stored endpoint by endpoint id, without groups by rule.
+    # Maps the id of each stored endpoint to the names of its groups, without groups by rule.
     groups: Mapping[UUID, tuple[str, ...]]
 
 
 def plan_endpoints(
     session: Session, *, tenant_id: TenantId, lines: Iterable[InputLine], options: EndpointBulkOptions
 ) -> EndpointBulkPlan:
-    """Plan the change of each row. Locks the endpoints until the transaction ends."""
+    """Plan the change of each row. Locks the stored endpoints of the rows until the transaction ends."""
     reader = RowReader()
     rows = _read_rows(lines, reader, options)
     if not rows:

@@ -65,7 +65,7 @@ def delete_endpoints(
 def block_endpoints(
     session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: ProgressCallback = ignore_progress
 ) -> int:
-    """Block endpoints, and request NASes to end their live sessions (RFC 5176).
+    """Block endpoints, and queue Disconnect-Requests (RFC 5176) for the live sessions of the endpoints.
 
     Returns the number of endpoints whose status changed. Raises RowsRefused for unknown endpoints.
     """

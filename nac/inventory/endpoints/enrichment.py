@@ -1,7 +1,7 @@
-"""Creates endpoints from sightings, and sets their vendor, device profile and groups by rule. Runs in the worker.
+"""Enrichment: creates endpoints from sightings, and sets the vendor, device profile and groups by rule of endpoints.
 
-A queue contains the MAC addresses whose vendor, profile or groups by rule may have changed. The worker processes the
-queue in bounded batches. It does not write unchanged rows, so cells receive no needless changes.
+Each tenant has a queue of MAC addresses that are new, or whose vendor, profile or groups by rule may have changed. The
+worker processes the queue in batches. The worker does not write unchanged rows, so cells receive no needless changes.
 """
 
 import json
@@ -27,7 +27,7 @@ from nac.kit.mac import is_random_mac
 from nac.models import Endpoint, EndpointEvidence, EndpointGroup, EndpointGroupMember, EndpointSighting, EndpointWork
 
 # Length of a tenant's queue above which agents store no sightings of new addresses and no evidence
-# (radius/agent/shipping/sightings.py). Admit always queues the addresses of endpoints that people change.
+# (radius/agent/shipping/sightings.py). If people change endpoints, Admit always queues the addresses of the endpoints.
 MAX_WAITING = 100_000
 _TENANTS_SQL = text("SELECT tenants_with_endpoint_work()")
 _OLDEST_SQL = text("SELECT ctid::text FROM endpoint_work WHERE tenant_id = :tenant ORDER BY id LIMIT :limit")
@@ -64,8 +64,10 @@ def _lock_key(tenant_id: TenantId) -> tuple[Function[int], Function[int]]:
 
 
 def take_batch(session: Session, *, tenant_id: TenantId, limit: int) -> set[str]:
-    """Remove and return up to `limit` queued addresses, oldest first. Does not remove addresses that other transactions
-    queue meanwhile."""
+    """Remove up to `limit` addresses from the queue, oldest first, and return them.
+
+    If another transaction queues one of these addresses again meanwhile, the address stays in the queue.
+    """
     places = session.scalars(_OLDEST_SQL, {"tenant": tenant_id, "limit": limit}).all()
     if not places:
         return set()
@@ -77,8 +79,8 @@ _log = logging.getLogger(__name__)
 
 # Number of rows that one transaction locks. Other changes of these rows wait for this transaction.
 BATCH_SIZE = 100
-# Maximum number of discovered endpoints per tenant. At most half of them can have random addresses, which are often
-# numerous.
+# Maximum number of discovered endpoints per tenant. At most half of these endpoints can have random addresses, because
+# devices can use very many random addresses.
 MAX_DISCOVERED = 50_000
 MAX_DISCOVERED_RANDOM = MAX_DISCOVERED // 2
 ZERO_MAC = "000000000000"
@@ -130,7 +132,7 @@ def _lock_endpoints(session: Session, tenant_id: TenantId, *where: ColumnElement
 
 
 def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> None:
-    """Create endpoints for addresses that have a sighting but no endpoint, up to the limits of discovered endpoints."""
+    """Create endpoints for those addresses that have a sighting but no endpoint, up to the limit MAX_DISCOVERED."""
     known = session.scalars(select(Endpoint.mac).where(Endpoint.tenant_id == tenant_id, Endpoint.mac.in_(macs)))
     unknown = set(macs).difference(known)
     if not unknown:
@@ -151,7 +153,7 @@ def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> N
             left_out.append(mac)
             continue
         room, random_room = room - 1, random_room - random
-        # Set these values now, because the event about the discovery contains them.
+        # Set these values when the row is created, because the event about the discovery contains them.
         known_values = {"vendor": vendors.vendor(mac), "first_seen_at": first_seen_at}
         rows.append({"tenant_id": tenant_id, "mac": mac, "status": "discovered", **known_values})
     if rows:
@@ -160,7 +162,7 @@ def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> N
 
 
 def _remaining_capacity(session: Session, tenant_id: TenantId) -> tuple[int, int]:
-    """Return how many more endpoints Admit can create as discovered: in total, and with random addresses."""
+    """Return how many more discovered endpoints Admit can create: in total, and with random addresses."""
     waiting, random = session.execute(
         select(func.count(), func.count().filter(IS_RANDOM_ENDPOINT)).where(
             Endpoint.tenant_id == tenant_id, Endpoint.status == "discovered"
@@ -170,7 +172,10 @@ def _remaining_capacity(session: Session, tenant_id: TenantId) -> tuple[int, int
 
 
 def delete_sightings(session: Session, *, tenant_id: TenantId, macs: Collection[str]) -> None:
-    """Delete sightings and evidence of addresses without an endpoint. A later sighting is then a first sighting."""
+    """Delete sightings and evidence of those addresses that have no endpoint.
+
+    If such an address appears again later, Admit records a first sighting.
+    """
     for table in (EndpointSighting, EndpointEvidence):
         session.execute(delete(table).where(table.tenant_id == tenant_id, table.mac.in_(macs)))
 
@@ -229,8 +234,10 @@ def _lock_rules(session: Session, tenant_id: TenantId) -> dict[UUID, Policy]:
 
 
 def _compile_or_none(group_id: UUID, rule: object) -> Policy | None:
-    """Return the compiled rule, or None if this version of Admit does not accept the rule. Then the members of the
-    group do not change."""
+    """Return the compiled rule, or None if this version of Admit rejects the rule.
+
+    While a rule is rejected, the members of its group do not change.
+    """
     try:
         return compile_rule(rule)
     except InvalidRule as exc:
@@ -269,8 +276,10 @@ def _insert_memberships(session: Session, tenant_id: TenantId, pairs: Iterable[t
 
 
 def _advance_rules(session: Session, tenant_id: TenantId) -> int:
-    """Apply a new rule to the next batch of endpoints, in the order of MAC addresses. Returns the size of the batch; 0
-    if no group has a new rule."""
+    """Apply a new rule of a group to the next batch of endpoints, in the order of MAC addresses.
+
+    Returns the number of endpoints in the batch; 0 if no group has a new rule.
+    """
     pending = session.scalars(
         select(EndpointGroup)
         .where(EndpointGroup.tenant_id == tenant_id, EndpointGroup.rule_cursor.is_not(None))

@@ -1,4 +1,7 @@
-"""Rules of endpoint groups. The worker applies a new rule to all endpoints, and later to each changed endpoint."""
+"""Rules that select the members of endpoint groups.
+
+The worker applies a new rule to all endpoints, and later to each endpoint that changes.
+"""
 
 from typing import Any, cast
 

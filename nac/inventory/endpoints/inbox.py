@@ -30,7 +30,7 @@ MAX_CLASSIFIED = 10_000
 @dataclass(frozen=True, slots=True)
 class InboxDecision:
     action: InboxAction
-    # Groups of the approved endpoints, and end of the approval. Only for the action "approve".
+    # Groups that the approved endpoints join, and end of the approval. Only for the action "approve".
     groups: tuple[str, ...] = ()
     valid_until: datetime | None = None
     allow_random: bool = False
@@ -47,9 +47,10 @@ def classify_endpoints(
 ) -> Sequence[EndpointWithSighting]:
     """Classify all discovered endpoints that match `wanted`. After an error, no endpoint is classified.
 
-    Returns the classified endpoints with their sightings. `wanted` can also contain MAC addresses of ignored endpoints.
-    Raises EndpointNotFound for all other addresses, and RandomAddress if the decision would approve a random address
-    without `allow_random`. Raises SeveralMistakes for several mistakes. `dry_run` changes nothing.
+    If `wanted` contains MAC addresses, it can also match ignored endpoints. Raises EndpointNotFound if an address
+    matches no endpoint. Raises RandomAddress if the decision would approve a random address without `allow_random`.
+    Raises SeveralMistakes for several mistakes. Returns the classified endpoints with their sightings. With `dry_run`,
+    changes nothing, and returns the endpoints that match.
     """
     found = _require_classifiable(session, tenant_id, wanted, decision)
     if dry_run or not found:
@@ -130,7 +131,7 @@ def _find_in_inbox(
         raise InvalidInput(
             f"The filter matches more than {MAX_CLASSIFIED} endpoints.",
             place="filter",
-            remedy="Narrow the filter and repeat the request for each part.",
+            remedy="Use several narrower filters, and send one request for each filter.",
         )
     if missing := sorted(set(macs) - {endpoint.mac for endpoint, _ in found}):
         raise EndpointNotFound(

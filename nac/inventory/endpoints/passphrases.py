@@ -17,7 +17,8 @@ from nac.kit.mac import display_mac
 from nac.kit.sealing import Seal
 from nac.models import Endpoint, EndpointGroup
 
-# Letters and digits, except those that look alike. A passphrase of 20 such characters has 99 bits of entropy.
+# Characters of generated passphrases: letters and digits that do not look like another character. 20 characters have
+# 99 bits of entropy.
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _GENERATED_LENGTH = 20
 # IEEE 802.11-2020 J.4.1: a passphrase has 8 to 63 ASCII characters with codes from 32 to 126.
@@ -30,7 +31,7 @@ def generate_passphrase() -> str:
 
 def require_passphrase(text: str) -> str:
     if not _MIN_LENGTH <= len(text) <= _MAX_LENGTH or not text.isascii() or not text.isprintable():
-        # Do not show the value, because it can be a valid passphrase with one wrong character.
+        # The error must not contain the value, because it can be a real passphrase with one wrong character.
         raise InvalidInput(
             "Invalid passphrase of a wireless network.",
             place="psk",

@@ -1,7 +1,7 @@
 """Posture: data about an endpoint from device management, a scanner or a script.
 
-Conditions can use this data as mdm.* and posture.*. A posture value expires after its lifetime, and conditions then
-treat it as missing. So Admit does not trust old data if a source stops sending reports.
+Conditions of policies can use this data as mdm.* and posture.*. A posture value expires after its lifetime. Conditions
+then treat the value as missing. So Admit does not trust old data if the other system stops sending reports.
 """
 
 import re

@@ -57,8 +57,8 @@ class EndpointView(_EndpointColumns, PlainRow):
         return 100 if self.set_profile else self.found_confidence
 
 
-# Scalar subquery, so that PostgreSQL looks up each row by key. With a join, it would read all rows of the tenant (ADR
-# 0014).
+# Scalar subquery, so that PostgreSQL looks up the sighting of each endpoint by key. With a join, PostgreSQL would read
+# all sightings of the tenant (ADR 0014).
 _LAST_SEEN = select(EndpointSighting.last_seen_at).where(_SIGHTING_JOIN).limit(1).correlate(Endpoint).scalar_subquery()
 _VIEW_QUERY = select(
     *(getattr(Endpoint, name) for name in _EndpointColumns._fields[:-2]), _LAST_SEEN, Endpoint.psk_sealed.is_not(None)
@@ -131,7 +131,7 @@ def _in_group_clause(each: Any, name: str) -> ColumnElement[bool]:  # noqa: ANN4
     of_group = EndpointGroup.id == EndpointGroupMember.group_id, EndpointGroup.name == name
     if each is Endpoint:
         return exists().where(member, *of_group)
-    # PostgreSQL looks up each membership by key (ADR 0014).
+    # Subquery, so that PostgreSQL looks up the membership of each endpoint by key (ADR 0014).
     found = select(true()).select_from(EndpointGroupMember).join(EndpointGroup, of_group[0])
     return func.coalesce(found.where(member, of_group[1]).limit(1).correlate(each).scalar_subquery(), false())
 
@@ -182,7 +182,7 @@ def list_views(
 def search_endpoints(
     session: Session, tenant_id: TenantId, wanted: EndpointCriteria, *, span: PageSpan
 ) -> BoundedPage[EndpointWithSighting]:
-    """Return endpoints like `list_page`, but read only a bounded number of rows."""
+    """Return endpoints with their sightings. Reads only a bounded number of rows, so the page can be incomplete."""
     if _is_selective(session, tenant_id, wanted):
         return BoundedPage(list_page(session, tenant_id, wanted, span=span), None)
     whose = [Endpoint.tenant_id == tenant_id]
@@ -194,7 +194,7 @@ def search_endpoints(
 def search_views(
     session: Session, tenant_id: TenantId, wanted: EndpointCriteria, *, span: PageSpan
 ) -> BoundedPage[EndpointView]:
-    """Search like `search_endpoints`, but return only the columns of lists."""
+    """Search like `search_endpoints`, but return only the columns that lists of endpoints show."""
     if wanted == EndpointCriteria() or wanted.macs:
         return BoundedPage(list_views(session, tenant_id, wanted, span=span), None)
     found = search_endpoints(session, tenant_id, wanted, span=span)
@@ -219,7 +219,7 @@ def _sightings_by_mac(session: Session, tenant_id: TenantId, macs: Sequence[str]
 
 
 def _is_selective(session: Session, tenant_id: TenantId, wanted: EndpointCriteria) -> bool:
-    """Return whether `wanted` matches so few endpoints in an index that PostgreSQL can sort them quickly."""
+    """Return whether an index finds the matching endpoints, and there are so few that PostgreSQL sorts them quickly."""
     if wanted.macs:
         return True
     if wanted.group:

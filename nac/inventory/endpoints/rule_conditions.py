@@ -1,7 +1,7 @@
-"""Rules of groups. A rule is a policy condition about the attributes of an endpoint. The worker evaluates the rule.
+"""Conditions of groups by rule. A rule is a policy condition about an endpoint, which the worker evaluates.
 
-A rule cannot use groups of the endpoint, or values that change with time (time, expiring posture). So rules do not
-depend on each other, and memberships do not change with time.
+A rule cannot use the groups of an endpoint, so rules do not depend on each other. A rule cannot use the time or posture
+that expires, so the members of a group change only if an endpoint or a rule changes.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class InvalidRule(InvalidInput):
 
 
 def compile_rule(condition: object) -> Policy:
-    """Return the condition as a policy that permits exactly the members of the group.
+    """Convert the condition of a group to a policy that permits an endpoint only if it is a member of the group.
 
     Raises InvalidRule with all mistakes.
     """
@@ -81,9 +81,9 @@ def build_facts(endpoint: Endpoint) -> Mapping[str, Values]:
 
 
 def build_record(endpoint: Endpoint) -> EndpointRecord:
-    """Return the record of an endpoint as in the replica, without groups and passphrase.
+    """Return the record of an endpoint, in the form that replicas have, but without groups and passphrase.
 
-    If the row is unreadable, returns a record of a blocked endpoint.
+    If the attributes or the posture are unreadable, returns a record of a blocked endpoint.
     """
     seen: Any = endpoint.first_seen_at
     try:

@@ -1,6 +1,7 @@
 """Endpoints of a tenant: devices that a MAC address identifies. For groups of endpoints, see `nac.inventory.groups`.
 
-The module also deletes discovered endpoints that nobody classified, and records expired approvals.
+The module also has two functions for the worker: `expire_discovered` deletes discovered and ignored endpoints that were
+not seen for a long time. `record_expired_approvals` records approvals whose end has passed.
 """
 
 import re
@@ -125,7 +126,7 @@ def create_endpoint(
 
 
 class Unset:
-    """Type of `UNSET`. An argument `UNSET` does not change the stored value, but None removes the stored value."""
+    """Type of the argument `UNSET`, which leaves a stored value unchanged. None removes the stored value instead."""
 
 
 UNSET = Unset()
@@ -145,9 +146,10 @@ def update_endpoint(
     attributes: Mapping[str, str | None] | None = None,
     profile: str | None = None,
 ) -> Endpoint:
-    """Change those values of an endpoint that are not None or UNSET. Deletes attributes with the value None.
+    """Change an endpoint. Arguments of None (for `valid_until`: UNSET) leave the stored values unchanged.
 
-    If `profile` is "", the endpoint gets the profile again that Admit derives.
+    `attributes` has only the attributes to change; the value None deletes an attribute. With `profile` "", the endpoint
+    gets the profile that Admit derives, instead of a profile that a person set.
     """
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
     changed: dict[str, Any] = {}
@@ -198,9 +200,9 @@ def delete_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: s
 
 
 def block_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:
-    """Block an endpoint, and request NASes to end its live sessions (RFC 5176).
+    """Block an endpoint, and queue Disconnect-Requests (RFC 5176) for its live sessions.
 
-    Admit rejects the endpoint's requests regardless of the policy until `unblock_endpoint`.
+    Regardless of the policy, Admit rejects all requests of the endpoint until a user unblocks the endpoint.
     """
     endpoint = _change_status(session, actor, tenant_id, mac, "blocked", "block")
     request_queue.queue_block_disconnects(session, tenant_id=tenant_id, macs=[endpoint.mac], asked_by=actor)
@@ -245,19 +247,19 @@ def list_endpoints(
 def search_endpoints(
     session: Session, *, tenant_id: TenantId, wanted: EndpointCriteria, span: PageSpan | None = None
 ) -> BoundedPage[EndpointWithSighting]:
-    """List like `list_endpoints`, within the time limit of one response (nac.kit.db.queries)."""
+    """List like `list_endpoints`, but read only a bounded number of rows. The page can therefore be incomplete."""
     return repository.search_endpoints(session, tenant_id, wanted, span=span or ORDERS.first())
 
 
 def search_endpoint_views(
     session: Session, *, tenant_id: TenantId, wanted: EndpointCriteria, span: PageSpan | None = None
 ) -> BoundedPage[EndpointView]:
-    """Search like `search_endpoints`, but return only the columns of lists."""
+    """Search like `search_endpoints`, but return only the columns that lists of endpoints show."""
     return repository.search_views(session, tenant_id, wanted, span=span or ORDERS.first())
 
 
 def require_endpoint_view(session: Session, *, tenant_id: TenantId, mac: str) -> EndpointView:
-    """Return one endpoint with the columns of lists. Raises EndpointNotFound."""
+    """Return one endpoint, with only the columns that lists of endpoints show. Raises EndpointNotFound."""
     mac = require_mac(mac)
     found = repository.list_views(session, tenant_id, EndpointCriteria(macs=(mac,)), span=ORDERS.first(1))
     if not found:
@@ -295,7 +297,7 @@ def list_evidence(session: Session, *, tenant_id: TenantId, mac: str) -> Sequenc
 def explain_rule_memberships(
     session: Session, *, tenant_id: TenantId, endpoint: Endpoint
 ) -> dict[str, tuple[ComparisonTrace, ...]]:
-    """Return the names of the endpoint's groups by rule, each with the comparisons that make the endpoint a member."""
+    """Map the name of each of the endpoint's groups by rule to the comparisons that make the endpoint a member."""
     groups = ENDPOINT_GROUPS.list_for_member(session, tenant_id=tenant_id, member_id=endpoint.id)
     return {
         group.name: explain_membership(compile_rule(group.rule), endpoint) for group in groups if group.rule is not None
@@ -365,7 +367,7 @@ DISCOVERED_BATCH_SIZE = 5_000
 
 
 def record_expired_approvals(session: Session) -> int:
-    """Record a batch of expired approvals of all tenants, each approval once. Returns the size of the batch.
+    """Write an event note for each of a batch of expired approvals of all tenants. Returns the size of the batch.
 
     Requires the database role admit_worker and a session in PlatformScope.
     """
@@ -373,10 +375,9 @@ def record_expired_approvals(session: Session) -> int:
 
 
 def expire_discovered(session: Session, *, tenant_id: TenantId) -> int:
-    """Delete up to `DISCOVERED_BATCH_SIZE` discovered or ignored endpoints that were not seen during `EXPIRE_AFTER`
-    (`RANDOM_EXPIRE_AFTER` for random addresses).
+    """Delete up to `DISCOVERED_BATCH_SIZE` discovered or ignored endpoints. Returns the number of deleted endpoints.
 
-    Returns the number of deleted endpoints.
+    The time since the last sighting must exceed `EXPIRE_AFTER`, or `RANDOM_EXPIRE_AFTER` for random addresses.
     """
     now = utc_now()
     last_seen = func.coalesce(EndpointSighting.last_seen_at, Endpoint.first_seen_at, Endpoint.created_at)

@@ -3,7 +3,7 @@ administrators."""
 
 
 class SourceFault(Exception):
-    """Fault of an identity source. The message can contain names and texts from servers, but never a password."""
+    """Fault of an identity source. The message can contain user names and texts from servers, but never a password."""
 
     reason = "directory-refused"
 

@@ -18,9 +18,9 @@ from nac.inventory.identity_sources.verifier_messages import VerificationResult
 from nac.kit.outbound.reach import OutboundReach
 from nac.kit.outbound.tls import tls_context
 
-# Seconds between two checks that the directory rejects wrong passwords.
+# Minimum time in seconds between two checks that the directory rejects wrong passwords.
 _TRUSTED_SECONDS = 600.0
-# Filter with Active Directory's LDAP_MATCHING_RULE_IN_CHAIN, which also finds groups that contain the user's groups.
+# Filter with Active Directory's LDAP_MATCHING_RULE_IN_CHAIN. It also finds groups that contain groups of the user.
 _NESTED_GROUP_FILTER = "(member:1.2.840.113556.1.4.1941:={dn})"
 # The hexadecimal Win32 error code in the diagnostic message of Active Directory after a failed bind.
 _AD_CODE = re.compile(r"\bdata ([0-9a-f]{2,8})\b", re.IGNORECASE)
@@ -42,7 +42,7 @@ _ESCAPED = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
 
 
 class _StaleConnection(DirectoryUnavailable):
-    """A reused connection failed. The server may have closed it while it was idle."""
+    """An idle connection failed when Admit used it again. The server may have closed the connection meanwhile."""
 
 
 class LdapDirectory:
@@ -67,7 +67,7 @@ class LdapDirectory:
         try:
             return await self._verify(name, password, tell)
         except _StaleConnection as exc:
-            # A server can close idle connections without notice, so retry with new connections.
+            # A server can close idle connections without a message to the client, so retry with new connections.
             tell(f"retrying with new connections: {exc}")
             await self._close_idle()
             return await self._verify(name, password, tell)
@@ -108,7 +108,7 @@ class LdapDirectory:
             refused = await self._bind_user(connection, bind_name, password, tell)
             if refused is not None:
                 return refused
-            # `_require_rejects_unknown_user` may have used the connection to bind as another name.
+            # `_require_rejects_unknown_user` may have bound with another name on this connection.
             if connection.bound_as != bind_name:
                 await connection.bind(bind_name, password)
             entry = await self._search_user(connection, name, tell)
@@ -118,7 +118,8 @@ class LdapDirectory:
 
     @asynccontextmanager
     async def _connection(self, idle: list[LdapConnection], tell: StepLog) -> AsyncIterator[LdapConnection]:
-        """Yield an idle or new connection, which becomes idle after the `with` block, except after an error."""
+        """Yield an idle or new connection. After the `with` block, the connection is idle again; after an error, it is
+        closed."""
         reused = None
         while idle and reused is None:
             reused = idle.pop()

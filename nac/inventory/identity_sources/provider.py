@@ -1,6 +1,6 @@
 """An OpenID Connect provider as an identity source, with the password grant (RFC 6749 4.3).
 
-Admit trusts only an unexpired id_token that the provider signed for this client and the requested user.
+A login is successful only if the provider returns a valid id_token that it signed for this client and this user.
 """
 
 import time
@@ -23,10 +23,11 @@ from nac.kit.outbound.tls import tls_context
 
 MAX_RESPONSE_BYTES = 1 << 20
 _KEY_LIFETIME_SECONDS = 3600.0
-# Minimum seconds between two requests for the provider's signing keys after tokens with an unknown key id.
+# Minimum time in seconds between two requests for the provider's signing keys. Admit requests the keys again if an
+# id_token has an unknown key id.
 _KEY_REFRESH_SECONDS = 30.0
 _MAX_TEXT = 300
-# Codes in Entra ID's error_description, with the reason in Admit. Other providers send only invalid_grant.
+# Maps codes in the error_description of Entra ID to reason codes of Admit. Other providers send only invalid_grant.
 _ENTRA_REASONS = {
     "AADSTS50034": "unknown-user",
     "AADSTS50053": "account-locked",

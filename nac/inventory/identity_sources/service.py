@@ -1,4 +1,7 @@
-"""Identity sources of a tenant: directories and providers that verify users, in the order of position and name."""
+"""Identity sources of a tenant: directories and providers that verify users.
+
+Admit queries the sources in the order of their positions. Sources with equal positions are in the order of their names.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -120,7 +123,7 @@ def update_source(
     _require_secret(source)
     if secret is None and describe(source) == before:
         return source
-    # If this time changes, cells drop cached results of the source. So set the time even if only the secret changes.
+    # Cells discard cached results of the source if this time changes. So set it even if only the secret changes.
     source.updated_at = utc_now()
     session.flush()
     after = describe(source) | ({"secret": "changed"} if secret is not None else {})
@@ -187,7 +190,7 @@ def require_by_name(session: Session, *, tenant_id: TenantId, name: str) -> Iden
 
 
 def describe(source: IdentitySource) -> dict[str, Any]:
-    """Return the values that responses and the audit log can contain, without the secret."""
+    """Return the values of the source for responses and the audit log, without the secret."""
     return {
         "name": source.name,
         "kind": source.kind,
@@ -211,9 +214,9 @@ def _normalise_settings(kind: str, settings: Mapping[str, Any], reach: OutboundR
 
 
 def check_source(source: IdentitySource) -> None:
-    """Check a source from another installation of Admit, except its secret and addresses, which each login checks.
+    """Check a source from another installation of Admit. Raises InvalidInput.
 
-    Raises InvalidInput.
+    Does not check the secret. Does not check whether the servers' addresses are permitted, because each login does so.
     """
     require_slug(source.name, place="name")
     _require_position(source.position)
@@ -235,8 +238,10 @@ def _parse_settings(kind: str, settings: Mapping[str, Any]) -> LdapSettings | Oi
 
 
 def _require_reach(settings: LdapSettings | OidcSettings, reach: OutboundReach) -> None:
-    """Check that Admit may connect to the IP addresses in the settings. Does not check host names, because each login
-    checks the addresses of host names."""
+    """Check that Admit may connect to the IP addresses in the settings.
+
+    Does not check host names, because each login looks up and checks the addresses of a host name.
+    """
     whys = [why for host in list_hosts(settings) if is_address(host) and (why := reach.why_not(host))]
     if whys:
         raise InvalidIdentitySource("; ".join(whys) + ".", place="settings", remedy=REACH_REMEDY)

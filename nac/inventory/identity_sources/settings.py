@@ -1,4 +1,4 @@
-"""Settings of an identity source: the fields of the stored document, and all checks."""
+"""Settings of an identity source: all fields that the stored JSON document can have, and the checks of the fields."""
 
 import ssl
 from collections.abc import Callable, Mapping
@@ -10,7 +10,8 @@ import msgspec
 from nac.inventory.identity_sources.ldap.filters import InvalidLdapFilter, LdapFilter
 from nac.kit.outbound.tls import tls_context
 
-# Time limit in seconds for a login at all identity sources together. radiusd times out a second later.
+# Time limit in seconds of a login for all identity sources that the login tries together. radiusd times out a second
+# later.
 MAX_LOGIN_SECONDS = 9.0
 MAX_SOURCE_SECONDS = 8.0
 _MAX_CONNECTIONS = 64
@@ -18,38 +19,38 @@ _MAX_CONNECTIONS = 64
 # verifier allows for a tenant (radius/verifier/server.py).
 _MAX_WAITING = 448
 _DAY_SECONDS = 24 * 3600
-# Maximum number of entries in a list. The verifier compares names and groups with all entries while other requests
+# Maximum number of entries in a list. While the verifier compares names and groups with all entries, other requests
 # wait.
 _MAX_LISTED = 100
 USER_PLACEHOLDERS = frozenset({"user", "name"})
 GROUP_PLACEHOLDERS = USER_PLACEHOLDERS | {"dn"}
-# Settings that determine to which server Admit sends the secret, and whether others can read it in transit.
+# Settings that determine to which server Admit sends the secret, and whether others can read the secret in transit.
 SECRET_BOUND_SETTINGS = ("allow_unencrypted", "ca_certificate", "issuer", "start_tls", "token_endpoint", "urls")
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings that all kinds of sources have."""
 
-    # The source handles user names with these realms (the part after @ or before a backslash). "" matches names without
-    # a realm. An empty list matches all names.
+    # Admit queries the source only for user names with these realms (the part after @ or before a backslash). ""
+    # matches names without a realm. An empty list matches all names.
     realms: tuple[str, ...] = ()
     # PEM of the authorities that may sign the server certificate; "" for the authorities of the operating system.
     ca_certificate: str = ""
     time_limit_seconds: float = 3.0
     # Maximum number of simultaneous logins at the source.
     connections: int = 8
-    # Maximum number of logins that wait.
+    # Maximum number of further logins that wait for the source.
     waiting: int = 64
     # Time in seconds for which Admit caches a correct password and the user's data.
     cache_seconds: int = 300
-    # Time in seconds for which Admit rejects a repeated wrong password without a query, so that a device does not lock
-    # the user's account.
+    # Time in seconds for which Admit rejects a repeated wrong password without a query to the source, so that a device
+    # with a wrong password does not lock the user's account.
     refused_seconds: int = 10
     # Number of consecutive failures after which Admit pauses queries to the source.
     breaker_failures: int = 5
     # Duration of the pause in seconds.
     breaker_seconds: int = 15
-    # Shell patterns for names of groups. Admit ignores groups that match no pattern. Empty: all groups.
+    # Shell patterns for names of groups. Admit ignores groups that match no pattern. If empty, Admit uses all groups.
     only_groups: tuple[str, ...] = ()
     # Maps the name of a user attribute in policies to the name of the attribute at the source.
     attributes: dict[str, str] = {}
@@ -63,7 +64,8 @@ class LdapSettings(SourceSettings, frozen=True, kw_only=True, forbid_unknown_fie
     allow_unencrypted: bool = False
     # Account with which Admit searches for users; "" for an anonymous search. Its password is the source's secret.
     bind_dn: str = ""
-    # Name with which Admit binds without an earlier search, such as "{user}@corp.example"; "" to search first.
+    # Name with which Admit binds as the user without a search, such as "{user}@corp.example"; "" to search for the user
+    # first.
     direct_bind: str = ""
     base_dn: str = ""
     user_filter: str = "(uid={user})"
@@ -72,7 +74,7 @@ class LdapSettings(SourceSettings, frozen=True, kw_only=True, forbid_unknown_fie
     # How Admit finds the groups of a user. "nested" is like "search", but also finds groups that contain groups of the
     # user (only Active Directory).
     groups: Literal["none", "memberof", "search", "nested"] = "memberof"
-    # Entry above all groups; "" to use base_dn.
+    # Directory entry below which Admit searches for groups; "" to use base_dn.
     group_base_dn: str = ""
     group_filter: str = "(member={dn})"
     group_name: str = "cn"
@@ -125,7 +127,7 @@ def read_settings(kind: str, document: Mapping[str, Any]) -> LdapSettings | Oidc
     found = _common_mistakes(settings) + (
         _ldap_mistakes(settings) if isinstance(settings, LdapSettings) else _oidc_mistakes(settings)
     )
-    # Report only the first mistake of an invalid setting, because further checks used its default value.
+    # If the value of a setting has a wrong type, report only this mistake: the other checks used the default value.
     mistakes += [(place, what) for place, what in found if place not in broken]
     if mistakes:
         raise SettingsRefused(mistakes)

@@ -10,7 +10,7 @@ from nac.inventory.identity_sources.faults import TooManyMemberships
 from nac.inventory.identity_sources.settings import LdapSettings, OidcSettings
 from nac.inventory.identity_sources.verifier_messages import VerificationResult
 
-# Maximum number of groups per user. The verifier compares all groups with `only_groups` while other tenants wait.
+# Maximum number of groups per user. While the verifier compares all groups with `only_groups`, other tenants wait.
 MAX_GROUPS = 2_000
 # Function that receives each step of a login as text for administrators.
 StepLog = Callable[[str], None]
@@ -37,7 +37,10 @@ class SourceClient(Protocol):
 
 
 def filter_groups(groups: Iterable[str], only: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the groups that match `only`, without duplicates, in order. Raises TooManyMemberships."""
+    """Return the groups that match one of the patterns `only`, without duplicates, in the original order.
+
+    Raises TooManyMemberships.
+    """
     distinct = dict.fromkeys(islice((group for group in groups if group), MAX_GROUPS + 1))
     if len(distinct) > MAX_GROUPS:
         raise TooManyMemberships(f"more than {MAX_GROUPS} groups")

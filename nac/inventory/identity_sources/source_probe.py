@@ -17,7 +17,7 @@ from nac.kit.sealing import Unseal
 
 @dataclass(frozen=True, slots=True)
 class SourceProbe:
-    """A copy of a stored source, so that no transaction stays open during the test."""
+    """Copy of the data of a stored source. With the copy, no transaction stays open during the test."""
 
     name: str
     kind: str

@@ -1,8 +1,8 @@
-"""Data that radiusd's module and the verifier exchange in addition to name and password.
+"""Data that radiusd's module and the verifier exchange in addition to user name and password.
 
-The module sends the attributes of the request. The verifier sends the result. Both are compressed JSON in base64, in
-several Reply-Message attributes of RADIUS packets on the loopback interface. radiusd's module imports this file, so
-this file has few imports.
+The module sends the attributes of the device's request. The verifier sends the result of the password check. Both are
+compressed JSON in base64, in several Reply-Message attributes of RADIUS packets on the loopback interface. radiusd's
+module imports this file, so this file has few imports.
 """
 
 import zlib
@@ -18,10 +18,11 @@ from nac.cellformat.packet_values import Pairs
 # packet's header and signatures take about 80 octets.
 _ATTRIBUTE_OCTETS = 253
 MAX_RESULT_OCTETS = 15 * _ATTRIBUTE_OCTETS
-# Maximum size of the request's attributes. The rest of the packet is for name, password and radiusd's attributes.
+# Maximum size of the encoded attributes of the device's request. The rest of the packet is for user name, password and
+# radiusd's own attributes.
 MAX_PAIRS_OCTETS = 12 * _ATTRIBUTE_OCTETS
 _TOO_LONG = "-"
-# Maximum size of a decompressed result, enough for some thousands of groups.
+# Maximum size of a decompressed result. This size is enough for some thousands of groups.
 _MAX_INFLATED = 1 << 20
 
 
@@ -34,7 +35,7 @@ class VerificationResult(msgspec.Struct, frozen=True, omit_defaults=True):
     # The user's name in the spelling of the source.
     name: str = ""
     groups: tuple[str, ...] = ()
-    # Values of user attributes by the name that policies use (user.attribute.<name>).
+    # Maps each user attribute to its values. Policies use these names as user.attribute.<name>.
     attributes: dict[str, tuple[str, ...]] = {}
 
     @property

@@ -1,1 +1,1 @@
-"""Device profiling: derives the vendor from the MAC address, and the device profile from evidence."""
+"""Device profiling: Admit derives the vendor from the MAC address, and the device profile from evidence."""

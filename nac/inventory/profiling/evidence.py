@@ -1,7 +1,7 @@
 """Reads evidence about a device from a RADIUS packet: DHCP options, LLDP, CDP, User-Agent, classification by the NAS.
 
-Devices and NASes can send any data. So no function in this module raises an error, and results contain only
-`EVIDENCE_KEYS`, each with at most `MAX_VALUE` characters.
+Devices and NASes can send any data. So the functions of this module raise no errors for invalid data. Results contain
+only the keys `EVIDENCE_KEYS`, and each value has at most `MAX_VALUE` characters.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,12 +1,12 @@
 """Reads the data of Cisco device sensors in accounting requests: a name such as "dhcp-option=", then a TLV.
 
-In the TLV, type and length have 16 bits each, big-endian. Devices can send any data, so no function in this module
-raises an error.
+A TLV consists of type and length (16 bits each, big-endian) and value. Devices can send any data, so the functions of
+this module raise no errors for invalid data.
 """
 
 from typing import NamedTuple
 
-# radiusd passes these Cisco-AVPairs again in this attribute, as hexadecimal digits, because they contain NUL octets.
+# Attribute in which radiusd passes these Cisco-AVPairs again, as hexadecimal digits, because they contain NUL octets.
 SENSOR_ATTRIBUTE = "Device-Sensor"
 _KINDS = {"dhcp-option": "dhcp", "lldp-tlv": "lldp", "cdp-tlv": "cdp", "http-tlv": "http"}
 _STARTS = tuple("0x" + f"{kind}=".encode().hex() for kind in _KINDS)
@@ -26,7 +26,7 @@ def is_sensor_pair(pair: tuple[str, str]) -> bool:
 
 
 def read_tlv(text: str) -> Tlv | None:
-    """Parse a Device-Sensor value ("0x..."), also if it is truncated. Returns None if the value is invalid."""
+    """Parse the value ("0x...") of a Device-Sensor attribute. The TLV can be truncated. Returns None if invalid."""
     try:
         octets = bytes.fromhex(text.removeprefix("0x"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Bulk import of users: compares the imported rows with the stored users, then stores all rows."""
+"""Bulk import of users. The import compares all rows with the stored users. It then stores all rows or no rows."""
 
 import os
 import re
@@ -68,7 +68,7 @@ class _UserRow:
     has_password: bool = False
     # NT hash, for a user without a password. Then only MS-CHAP works, because Admit does not know the password.
     nt_hash: str | None = field(default=None, repr=False)
-    # For this and the next fields: None if the row does not set the value. Then the stored value does not change.
+    # This field and the fields below are None if the row does not set the value. The stored value then does not change.
     groups: tuple[str, ...] | None = None
     valid_until: datetime | None = None
     disabled: bool | None = None
@@ -92,7 +92,7 @@ class UserBulkPlan:
 def plan_users(
     session: Session, *, tenant_id: TenantId, lines: Iterable[InputLine], options: UserBulkOptions
 ) -> UserBulkPlan:
-    """Plan the change of each row. Locks the users until the transaction ends."""
+    """Plan the change of each row. Locks the stored users of the rows until the transaction ends."""
     reader = RowReader()
     rows = _read_rows(lines, reader)
     known = repository.lock_names(session, tenant_id, sorted({row.name for row in rows if row.name}))
@@ -233,7 +233,7 @@ def store_users(
 def _hash_rows(
     rows: Sequence[_UserRow], plan: UserBulkPlan, seal: Seal, tell: Callable[[int], None]
 ) -> list[dict[str, Any]]:
-    """Return the columns `id` and, for rows with a password or NT hash, the password columns of each row."""
+    """Return the column values of each row: `id`, and for rows with a password or NT hash the password columns."""
     # Users with only an NT hash get the hash of a random password that nobody knows, so that PAP always fails.
     unknown = hash_password(secrets.token_hex(32)) if any(row.nt_hash for row in rows) else ""
     stored: list[dict[str, Any]] = []

@@ -52,8 +52,9 @@ def create_user(
 ) -> User:
     """Create a user.
 
-    `seal_for_chap` also stores the encrypted password, which CHAP requires (RFC 1994 2.2). `seal_for_mschap` also
-    stores the encrypted NT hash, which MS-CHAP requires. Anyone with the NT hash can log in (RFC 2759 8.3).
+    If `seal_for_chap` is set, also stores the encrypted password, which CHAP requires (RFC 1994 2.2). If
+    `seal_for_mschap` is set, also stores the encrypted NT hash, which MS-CHAP requires. Anyone with the NT hash can log
+    in (RFC 2759 8.3).
     """
     name = require_not_reserved("user", require_user_name(name))
     require_password(password)
@@ -203,7 +204,7 @@ def list_users(session: Session, *, tenant_id: TenantId, span: PageSpan | None =
 
 
 def search_users(session: Session, *, tenant_id: TenantId, wanted: UserFilter, span: PageSpan) -> BoundedPage[User]:
-    """Search users within the time limit of one response (nac.kit.db.queries)."""
+    """Search users. Reads only a bounded number of rows (nac.kit.db.queries), so the page can be incomplete."""
     return repository.search_users(session, tenant_id, wanted, span=span)
 
 
@@ -226,7 +227,7 @@ def require_by_name(session: Session, *, tenant_id: TenantId, name: str) -> User
 
 
 def fold_name(name: str) -> str:
-    """Return the case-folded name, with which Admit stores, finds and compares users."""
+    """Return the case-folded name. Admit stores and compares only case-folded names of users."""
     return name.casefold()
 
 

@@ -31,8 +31,8 @@ from nac.kit.db.session import (
 )
 from nac.kit.db.timeouts import BoundedConnection, connect, limit_waiting
 
-# Garbage collection: Python's default threshold of 700 objects is far below the number of objects that one response
-# creates. Imports create no garbage, but early collections take a fifth of the time to start a process.
+# With Python's default threshold of 700 objects, garbage collection would run several times during one response. At the
+# start of a process, it would take a fifth of the time, although imports create no garbage.
 gc.set_threshold(20_000)
 
 __all__ = [

@@ -1,6 +1,7 @@
-"""Declarative base of all tables, and column types with their own Python representation.
+"""Declarative base class of all models, and types of columns whose values have a different form in Python.
 
-Models and migrations give constraints the same names, so that `alembic check` can compare models and migrations.
+The naming convention gives constraints the same names in models and migrations, so that `alembic check` can compare
+them.
 """
 
 from datetime import datetime
@@ -40,15 +41,15 @@ NAMING_CONVENTION = {
 
 
 class Base(DeclarativeBase):
-    # Noun and field name for errors about references from other tables to a row.
+    # Noun and field name for errors about a row of this table to which a row of another table refers.
     reference: ClassVar[Reference | None] = None
-    # Plural noun for the rows in messages, if it differs from the table's name.
+    # Plural noun for the rows in messages. "" means the table's name.
     plural: ClassVar[str] = ""
-    # Whether tenant files contain the rows. Each table with a `tenant_id` declares this.
+    # Whether tenant files contain the rows. Each table with a column `tenant_id` must set this attribute.
     tenant_file: ClassVar[FileContent | FileLog | FileExclusion | None] = None
     purge: ClassVar[Purge | None] = None
-    # A route that writes rows declares at least one of these effects, which a test checks. Empty for rows that record
-    # actions, or pending work for other tables. None if no route writes rows.
+    # Each API route that writes rows of this table must declare at least one of these effects, which a test checks.
+    # Empty for tables whose rows only record actions or pending work. None if no route writes rows of this table.
     effects: ClassVar[tuple[Effect, ...] | None] = None
 
     metadata = MetaData(naming_convention=NAMING_CONVENTION)

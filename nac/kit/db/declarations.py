@@ -1,8 +1,7 @@
-"""Declarations of models in addition to the schema, such as error messages, content of tenant files, and encrypted
-columns.
+"""Declarations of models beyond the database schema: error messages, tables in tenant files, encrypted columns.
 
-A model declares properties of its table as class attributes of `nac.kit.db.base.Base`, and properties of a column or
-constraint with `info=`. `nac.kit.db.error_translation` collects the messages, and
+A model declares properties of its table as class attributes (see `nac.kit.db.base.Base`), and properties of a column or
+constraint with the argument `info=`. `nac.kit.db.error_translation` collects the error messages, and
 `nac.onboarding.tenant_files.tables` collects the tables of tenant files.
 """
 
@@ -17,12 +16,12 @@ from sqlalchemy import Table
 from nac.kit.ids import TenantId
 from nac.kit.permissions import Effect, Permission
 
-# Value of `info=`: declarations by class.
+# Value of `info=`: maps the class of each declaration to the declaration.
 Info = dict[Any, Any]
 
 
 class UniqueConflict(NamedTuple):
-    """Message for a violated unique constraint."""
+    """Error message for a request that violates a unique constraint."""
 
     # Field of the request.
     place: str
@@ -31,44 +30,44 @@ class UniqueConflict(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """Noun and field name for errors about a row that another row refers to."""
+    """Names of a table's row or of a foreign key, for errors about a missing row to which a foreign key refers."""
 
     # Field of the request that contains the reference.
     place: str
-    # Noun with an article.
+    # Noun for the row, with an article, such as "a site".
     what: str
 
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """Declares that tenant files contain the rows, and that an import creates the rows."""
+    """Declares that tenant files contain the rows of a table, and that an import creates these rows."""
 
-    # Permissions to read and to create single rows.
+    # Permissions that callers of the API need to read a row (`read`) and to create a row (`make`).
     read: Permission
     make: tuple[Permission, ...]
-    # If true, files without secrets omit the rows, except rows with the column values in `keyless`.
+    # If true, tenant files without secrets omit the rows, except rows that have the column values in `keyless`.
     needs_key: bool = False
     keyless: Mapping[str, object] | None = None
-    # Column values that an import always sets.
+    # Column values that an import sets instead of the values in the file.
     reset: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class FileLog:
-    """Declares that tenant files can contain the rows of this log. An import does not create them."""
+    """Declares that tenant files can contain the rows of this log. An import does not store these rows."""
 
     read: Permission
 
 
 @dataclass(frozen=True, slots=True)
 class FileExclusion:
-    """Declares that tenant files never contain the rows."""
+    """Declares that tenant files never contain the rows of a table."""
 
     reason: str
 
 
 class Purge(Enum):
-    """Procedure that deletes the rows of a purged tenant, if the foreign key to the tenant does not delete them."""
+    """Procedure that deletes a purged tenant's rows, for tables whose foreign key to the tenant does not do so."""
 
     # The worker deletes the rows in batches before the tenant's row, because one statement would take too long.
     BATCHES = auto()
@@ -89,7 +88,7 @@ class TableDeclaration(NamedTuple):
 class SealedColumn(NamedTuple):
     """A column with sealed (encrypted) values."""
 
-    # Context of the sealed value, with the placeholders {tenant} and {id} (of the row).
+    # Encryption context of the value, with placeholders: {tenant} is the tenant's id, {id} is the row's id.
     template: str
     # Whether radiusd reads the secret. The characters of such a secret are restricted.
     is_radius_secret: bool
@@ -101,26 +100,27 @@ class SealedColumn(NamedTuple):
 class HashColumn(NamedTuple):
     """A column with hashes of secrets: not encrypted in the database, but encrypted in tenant files."""
 
-    # Value of the column in a file without secrets.
+    # Value of the column in a tenant file without secrets.
     without_key: str
 
 
-# Marks a column of the tenant's row that tenant files contain. All other columns depend on the installation.
+# Marks a column of the table `tenants` that tenant files contain. Values of the other columns are valid only in this
+# installation.
 EXPORTED: Final[Info] = {"exported": True}
 
 
 def report_conflict(place: str, detail: str, *, remedy: str = "Reload and try again.") -> Info:
-    """Describe a unique constraint that concurrent requests can violate."""
+    """Return the `info` of a unique constraint that only concurrent requests can violate."""
     return {UniqueConflict: UniqueConflict(place, detail, remedy)}
 
 
 def report_taken(place: str, detail: str) -> Info:
-    """Describe a unique constraint on values that people choose."""
+    """Return the `info` of a unique constraint on values that people choose, such as names."""
     return report_conflict(place, detail, remedy="Choose another value.")
 
 
 def describe_reference(place: str, what: str) -> Info:
-    """Describe a foreign key for error messages: the field of the request, and the noun with an article.
+    """Return the `info` of a foreign key: the field of the request, and a noun with an article for the referenced row.
 
     Overrides the `reference` of the table to which the key refers.
     """
@@ -128,12 +128,12 @@ def describe_reference(place: str, what: str) -> Info:
 
 
 def seal_with(template: str, *, is_radius_secret: bool = False) -> Info:
-    """Describe a column with sealed (encrypted) values. `template` is the context of the encryption."""
+    """Return the `info` of a column with sealed (encrypted) values. `template` is the encryption context."""
     return {SealedColumn: SealedColumn(template, is_radius_secret)}
 
 
 def keep_hash(*, without_key: str) -> Info:
-    """Describe a column with hashes of secrets."""
+    """Return the `info` of a column with hashes of secrets."""
     return {HashColumn: HashColumn(without_key)}
 
 

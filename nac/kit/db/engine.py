@@ -19,7 +19,7 @@ from nac.kit.errors import InvalidInput
 _USED_AT = "admit.used_at"
 _FRESH_SECONDS = 0.5
 _POOL_SIZE = 5
-# Default maximum of open connections for each engine.
+# Maximum number of open connections of an engine with the default pool size.
 MAX_CONNECTIONS = 2 * _POOL_SIZE
 _MAX_DESCRIPTIONS = 2_000
 _descriptions: dict[tuple[object, ...], list[Column] | None] = {}
@@ -39,8 +39,8 @@ def make_engine(
     """Return an engine for `url`, such as "postgresql://role@/database?host=/path/to/socket/directory".
 
     The first use of the engine opens a connection. `settings` ("name=value") are PostgreSQL settings of each
-    connection. At most twice `pool_size` connections are open. If all are in use, callers wait up to
-    `wait_seconds`. Up to `pool_size` idle connections stay open. With `keeps_all`, all idle connections stay open. A
+    connection. The engine opens at most twice `pool_size` connections. If all of them are in use, callers wait up to
+    `wait_seconds`. Up to `pool_size` idle connections stay open; with `keeps_all`, all idle connections stay open. A
     statement fails after `statement_seconds` without an answer, unless `limit_waiting` sets a different time.
     """
     parsed = make_url(url)
@@ -75,7 +75,7 @@ def make_engine(
 class _Cursor(psycopg.Cursor[Any]):
     """Cursor that caches column descriptions by result type.
 
-    SQLAlchemy requests the descriptions after each statement, and psycopg creates them slowly.
+    SQLAlchemy reads the descriptions of the columns after each statement, and psycopg creates the descriptions slowly.
     """
 
     @property
@@ -104,9 +104,9 @@ def _limit_waiting(engine: Engine, statement_seconds: float) -> None:
 
     @event.listens_for(engine, "handle_error")
     def keep_others(context: ExceptionContext) -> None:
-        """Keep other connections open after a slow statement.
+        """Keep the other connections in the pool open after a statement timed out on one connection.
 
-        A ping detects broken connections before their next use.
+        If other connections are broken too, the ping before their next use detects this.
         """
         if isinstance(context.original_exception, ServerSilent):
             context.invalidate_pool_on_disconnect = False
@@ -115,8 +115,8 @@ def _limit_waiting(engine: Engine, statement_seconds: float) -> None:
 def _ping_idle_connections(engine: Engine) -> None:
     """Ping a connection before its use, so that no request fails after a restart of PostgreSQL.
 
-    A recently used connection needs no ping if the server has sent nothing since the last use. With a ping before every
-    use, every fifth round trip would be a ping.
+    A recently used connection needs no ping if the server has sent nothing since the last use. This exception avoids
+    pings before most uses, which would be a fifth of all round trips to the server.
     """
 
     @event.listens_for(engine, "checkin")
@@ -136,7 +136,7 @@ def _ping_idle_connections(engine: Engine) -> None:
 
 
 def _has_pending_data(connection: DBAPIConnection) -> bool:
-    """Return whether an idle connection has data to read: a notice, a shutdown message, or its end."""
+    """Return whether the server has sent data on an idle connection (a notice or shutdown message) or has closed it."""
     try:
         poller = select.poll()
         poller.register(connection.fileno(), select.POLLIN)

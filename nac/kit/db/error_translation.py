@@ -1,7 +1,7 @@
 """Translation of database driver errors into errors of nac.kit.errors.
 
-If concurrent requests pass their checks and then conflict, they violate a constraint. Models declare the messages for
-violated constraints (`nac.kit.db.declarations`). `report_missing_at` overrides the field name in a message.
+Concurrent requests can pass Admit's checks and then violate a constraint of the database. Models declare the error
+messages for their constraints (`nac.kit.db.declarations`). `report_missing_at` overrides the field name in a message.
 """
 
 import logging
@@ -31,7 +31,7 @@ from nac.kit.errors import (
 
 
 def list_unique_conflicts() -> dict[str, UniqueConflict]:
-    """Return the messages of constraints that requests can violate, by the constraint's name."""
+    """Map the name of each unique constraint that requests can violate to its error message."""
     constraints: list[Constraint | Index] = []
     for table in Base.metadata.tables.values():
         constraints += [*table.constraints, *table.indexes]
@@ -39,7 +39,7 @@ def list_unique_conflicts() -> dict[str, UniqueConflict]:
 
 
 def find_reference(constraint: str) -> Reference | None:
-    """Return the noun and the field name for errors about a foreign key, or None."""
+    """Return the noun and the field name for errors about this foreign key, or None if no model declares them."""
     for table in Base.metadata.tables.values():
         for key in table.foreign_key_constraints:
             if key.name == constraint:
@@ -89,9 +89,9 @@ def translate_error(exc: DBAPIError) -> AdmitError:
 
 @contextmanager
 def report_missing_at(place: str) -> Iterator[None]:
-    """Set `place` of errors in this block about references to missing rows.
+    """Set `place` of the errors about references to missing rows that this block raises.
 
-    `place` is the name of the list of rows or of the file that contains the references.
+    `place` names the list or file in which the user finds the wrong reference.
     """
     try:
         yield
@@ -126,10 +126,10 @@ def _reference_error(cause: pg.Error) -> AdmitError:
 
 
 def _is_reference_missing(cause: pg.Error) -> bool:
-    """Return whether the row refers to a missing row.
+    """Return True if the statement wrote a row that refers to a missing row.
 
-    If the result is False, the statement deletes a row that another row refers to. Only the error message of PostgreSQL
-    shows the difference.
+    Returns False if the statement deleted a row to which another row refers. Only PostgreSQL's error message shows the
+    difference.
     """
     return (cause.diag.message_primary or "").startswith("insert or update")
 

@@ -5,7 +5,7 @@ from importlib.resources import files
 from alembic import command
 from alembic.config import Config
 
-# Oldest supported revision. This revision creates the whole schema in an empty database.
+# Oldest revision from which Admit can upgrade. This revision creates the whole schema in an empty database.
 BASELINE = "0081"
 
 
@@ -23,6 +23,7 @@ def upgrade_schema(owner_url: str) -> None:
     than the baseline.
     """
     config = alembic_config(owner_url)
-    # In an empty database, this creates the complete schema. migrations/env.py then stamps the last revision.
+    # In an empty database, this call creates the complete current schema, and migrations/env.py records the last
+    # revision as applied.
     command.upgrade(config, BASELINE)
     command.upgrade(config, "head")

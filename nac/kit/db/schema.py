@@ -1,7 +1,7 @@
-"""Check that the database has the schema of this version.
+"""Check that the database has the schema of this version of Admit.
 
-This module does not import Alembic, which takes a quarter of a second to load. Each migration is a file
-`migrations/versions/<revision>_<name>.py`, ordered by number.
+A revision is the number of a migration, in the name of its file `migrations/versions/<revision>_<name>.py`. This module
+does not import Alembic, which takes a quarter of a second to load.
 """
 
 from importlib.resources import files
@@ -17,7 +17,7 @@ _VERSION_TABLE = table("alembic_version", column("version_num"))
 
 
 def list_revisions() -> list[str]:
-    """Return the revisions of this version, oldest first."""
+    """Return the revisions that this version of Admit contains, oldest first."""
     names = (entry.name for entry in files("migrations").joinpath("versions").iterdir())
     return sorted(name.partition("_")[0] for name in names if name[:1].isdecimal())
 
@@ -47,7 +47,7 @@ def require_current_schema(engine: Engine) -> None:
 
 
 def unknown_schema_error(revision: str) -> SchemaTooNew | SchemaTooOld:
-    """Return the error for a revision that this version does not know."""
+    """Return the error for a database with a revision that this version of Admit does not contain."""
     oldest = list_revisions()[0]
     if revision < oldest:
         return SchemaTooOld(

@@ -39,9 +39,9 @@ class CellScope:
 
 @dataclass(frozen=True, slots=True)
 class AuthorityScope:
-    """Scope of a certificate authority, which the caller finds by name.
+    """Scope of a certificate authority, which the transaction looks up by its name.
 
-    A transaction can read the authority's row and the rows of its certificates.
+    The transaction can read the authority's row and the rows of the authority's certificates.
     """
 
     authority_id: UUID
@@ -52,7 +52,7 @@ class AuthorityScope:
 
 @dataclass(frozen=True, slots=True)
 class EnrolmentScope:
-    """Scope of an enrolment secret, which the caller finds by the secret's public id."""
+    """Scope of an enrolment secret, which the transaction looks up by its public id."""
 
     public_id: str
 
@@ -62,7 +62,7 @@ class EnrolmentScope:
 
 @dataclass(frozen=True, slots=True)
 class PersonScope:
-    """Scope of a portal user: their account, memberships and sign-ins."""
+    """Scope of one person: the account, memberships and sign-ins of this person."""
 
     person_id: UUID
 
@@ -72,7 +72,7 @@ class PersonScope:
 
 @dataclass(frozen=True, slots=True)
 class CredentialScope:
-    """Scope of a credential, such as an API token or sign-in, which the caller finds by the credential's public id."""
+    """Scope of a credential, such as an API token or sign-in, which the transaction looks up by its public id."""
 
     public_id: str
 

@@ -28,7 +28,7 @@ _MSPS_TABLE = table("msps", column("id"))
 
 @lru_cache
 def _settings_query(number: int) -> Select[Any]:
-    """Return a query that sets `number` settings. The query is cached, because every transaction begins with it."""
+    """Return a query that sets `number` settings. The function is cached, because every transaction runs this query."""
     return select(
         *(func.set_config(bindparam(f"name_{index}"), bindparam(f"value_{index}"), True) for index in range(number))
     )
@@ -51,12 +51,13 @@ def _scope_transaction(session: Session, transaction: SessionTransaction, connec
 def _send_settings(connection: Connection, settings: Mapping[str, str]) -> None:
     """Set PostgreSQL settings of the transaction. Begins the transaction if necessary.
 
-    Sends one message instead of two, and avoids the overhead of SQLAlchemy statements.
+    BEGIN and the settings are one message to the server, which bypasses SQLAlchemy to save time.
     """
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     begins = driver.pgconn.transaction_status == TransactionStatus.IDLE
-    # After a change of the isolation level, SQLAlchemy must begin the transaction to reset the level.
+    # If the isolation level of the connection was changed, SQLAlchemy must begin the transaction, because only
+    # SQLAlchemy resets the level.
     is_usual = driver.isolation_level in (None, psycopg.IsolationLevel.READ_COMMITTED)
     try:
         is_set = (is_usual or not begins) and _try_send_settings(driver, settings, begins=begins)
@@ -84,10 +85,11 @@ def _try_send_settings(connection: psycopg.Connection, settings: Mapping[str, st
 
 
 def _plan_settings(scope: Scope, by_key: bool) -> dict[str, str]:
-    """Return settings of the query planner. For lookups by key, PostgreSQL uses an index, and reuses one generic plan
-    in each connection.
+    """Return settings of the query planner for the scope.
 
-    A new plan for each lookup would take several times as long. The generic plan stays good while tables grow.
+    With `by_key` (lookups of few rows by key), PostgreSQL uses an index, and reuses one generic plan for all lookups of
+    a connection. A new plan for each lookup would take several times as long. The generic plan remains good while
+    tables grow. Transactions in CredentialScope also reuse generic plans.
     """
     if by_key:
         return {"plan_cache_mode": "auto", "enable_seqscan": "off"}
@@ -105,8 +107,8 @@ def session_scope(
 ) -> Iterator[Session]:
     """Open a session that can read the rows of `scope`. Commits at exit, and rolls back after an error.
 
-    Driver errors become errors of `nac.kit.errors`. With `is_snapshot`, all queries see the database at one moment. Use
-    `by_key` if queries look up few rows by an index.
+    Converts driver errors to errors of `nac.kit.errors`. With `is_snapshot`, all queries see the same state of the
+    database. Set `by_key` if the queries look up few rows by an index.
     """
     chosen = engine or get_process_engine()
     if is_snapshot:
@@ -118,7 +120,7 @@ def session_scope(
             yield session
             session.commit()
     except DBAPIError as exc:
-        # The rollback can also raise this error, if the connection broke.
+        # If the connection is broken, the rollback can raise this error too.
         raise translate_error(exc) from exc
     except PoolTimeout as exc:
         raise ConnectionsInUse(remedy="Try again in a few seconds.") from exc
@@ -127,7 +129,7 @@ def session_scope(
 def _ensure_connection(session: Session) -> None:
     """Begin the transaction.
 
-    Retries once if an idle connection was broken: the transaction has not changed anything.
+    If the idle connection is broken, retries once. A retry is safe, because the transaction has not begun.
     """
     try:
         session.connection()
@@ -139,10 +141,10 @@ def _ensure_connection(session: Session) -> None:
 
 
 def commit_intent(session: Session) -> None:
-    """Commit the record of an irreversible operation before the operation. The record stays if the operation fails.
+    """Commit the record of an irreversible operation. Call this function directly before the operation.
 
-    Commits all changes so far. The scope continues in a new transaction, but locks end. The caller must therefore
-    repeat earlier checks. Call this function directly before the operation.
+    The record remains even if the operation fails. The function commits all changes of the session so far. The session
+    then continues in a new transaction without the earlier locks, so the caller must repeat earlier checks.
     """
     try:
         session.commit()
@@ -151,7 +153,7 @@ def commit_intent(session: Session) -> None:
 
 
 def lock_row(session: Session, row: object, *, keeps_key: bool = False) -> None:
-    """Lock a row until the transaction ends, and refresh it. Raises NotFound if the row was deleted.
+    """Lock a row until the transaction ends, and reload its values. Raises NotFound if the row was deleted.
 
     With `keeps_key`, other transactions can still insert rows that refer to this row.
     """
@@ -223,7 +225,7 @@ def driver_connection(session: Session) -> psycopg.Connection:
 def lock_quota(session: Session, noun: str, owner: object) -> None:
     """Lock the quota of `owner` for objects of the kind `noun` until the transaction ends.
 
-    Concurrent callers wait, and then count the new rows too. Call this function after the transaction's row locks, and
-    before you count the rows.
+    Call this function after the transaction has locked rows, and before it counts the objects. Concurrent callers wait
+    until this transaction ends, so their counts include the objects that this transaction created.
     """
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"quota {noun} {owner}", 0))))

@@ -1,7 +1,8 @@
-"""Sort orders and pages of lists. A page begins after the key of a row, even if that row was deleted.
+"""Sort orders and pages of lists. A page begins after the key of the last row of the previous page, even if that row
+was deleted meanwhile.
 
-An order sorts by one column, and by a unique column if rows have equal values. Both columns ascend, or both descend, as
-in an index. NULL is always last.
+A sort order has one column, or two: rows with equal values in the first column are sorted by the second column, which
+is unique. Both columns ascend, or both descend, as in an index. NULL values are always last.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,8 +23,8 @@ _DEFAULT_LIMIT: Final = 1_000
 
 
 class PlainRow:
-    """Base of rows for long lists. The attributes are values of columns. A plain row is much faster to create than an
-    entity."""
+    """Base class of rows in long lists. The attributes are values of columns. Plain rows are created much faster than
+    model objects."""
 
     __slots__ = ()
 
@@ -48,7 +49,7 @@ class SortOrder:
         )
 
     def apply_to(self, query: Query, entity: Any = None) -> Query:  # noqa: ANN401 -- an alias, as SQLAlchemy makes them
-        """Sort a query. The columns are columns of `entity`, if `entity` is set."""
+        """Sort a query by the columns of this order. If `entity` is set, uses the columns of this alias instead."""
         return query.order_by(*self.by(entity))
 
     def by(self, entity: Any = None) -> list[ColumnElement[Any]]:  # noqa: ANN401 -- as above
@@ -100,7 +101,7 @@ class PageSpan:
 class SortOrders:
     """Ascending and descending sort orders of a list.
 
-    `names` has the columns of each order by name. `default` is the name of the default order; "" means the first name.
+    `names` maps the name of each order to its columns. `default` names the default order; "" means the first name.
     """
 
     def __init__(self, names: Mapping[str, tuple[SortColumn, ...]], *, default: str = "") -> None:

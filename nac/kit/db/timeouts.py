@@ -1,8 +1,8 @@
-"""Time limits for PostgreSQL. The client limits the time of each statement.
+"""Time limits for PostgreSQL. The client closes a connection if the server does not answer a statement in time.
 
-A frozen server, or a server behind a broken network, sends nothing and closes nothing. Keepalives and tcp_user_timeout
-do not help, because the kernel of a frozen server still acknowledges packets. Unix sockets do not support keepalives
-and tcp_user_timeout.
+A frozen server, or a server behind a broken network, sends nothing and does not close connections. TCP keepalives and
+tcp_user_timeout do not detect a frozen server, because its kernel still acknowledges packets. They also do not work on
+Unix sockets.
 """
 
 import math
@@ -21,7 +21,7 @@ from sqlalchemy.util.queue import Queue
 
 STATEMENT_SECONDS: Final = 120.0
 CONNECT_SECONDS: Final = 5.0
-# Time in which a healthy server answers. This time is also the driver's minimum timeout of a connection attempt.
+# Time within which a healthy server answers. The driver also allows no shorter timeout for a connection attempt.
 _MIN_SECONDS: Final = 2.0
 _INTERVAL_SECONDS: Final = 0.1
 _Value = TypeVar("_Value")
@@ -45,11 +45,15 @@ class WaitBudget:
 
     @property
     def spare(self) -> float:
-        """Seconds that remain to wait for a thread or a connection. A minimum stays reserved for the statement."""
+        """Seconds for which the request can still wait for a thread or connection. Some time stays reserved for the
+        answer of PostgreSQL."""
         return max(0.0, self.left - _MIN_SECONDS)
 
     def spend(self, seconds: float) -> None:
-        """Deduct seconds that passed without a wait for PostgreSQL's answer. A minimum remains for the answer."""
+        """Subtract the seconds for which the request waited for a thread or connection.
+
+        Some time stays reserved for the answer of PostgreSQL.
+        """
         if self.left:
             self.left = max(_MIN_SECONDS, self.left - seconds)
 
@@ -65,9 +69,9 @@ _budget: ContextVar[WaitBudget | None] = ContextVar("wait_budget", default=None)
 
 @contextmanager
 def limit_waiting(seconds: float, *, spent: float = 0) -> Iterator[None]:
-    """Limit the wait for PostgreSQL in this block.
+    """Limit the wait for PostgreSQL in this block. The limit replaces the engine's `statement_seconds`.
 
-    The limit replaces the engine's limit. `spent` seconds have already passed.
+    `spent` are seconds of the limit that the request has already waited.
     """
     budget = WaitBudget(seconds)
     budget.spend(spent)
@@ -84,9 +88,9 @@ class BoundedConnection(psycopg.Connection[Any]):
     statement_seconds = STATEMENT_SECONDS
 
     def wait(self, gen: PQGen[_Value], interval: float = _INTERVAL_SECONDS, timeout: float | None = None) -> _Value:
-        """Wait for an answer.
+        """Wait for an answer of the server. Raises ServerSilent if the time is over.
 
-        Raises ServerSilent. Set `timeout` for events that may never occur, such as notifications.
+        Set `timeout` only to wait for events that may never occur, such as notifications. No other limit then applies.
         """
         if timeout is not None:
             return super().wait(gen, interval, timeout)
@@ -118,7 +122,8 @@ def connect(*arguments: Any, statement_seconds: float = STATEMENT_SECONDS, **par
     except ConnectionTimeout as exc:
         if budget is not None:
             budget.exhaust()
-        # Release the socket, which the frames hold. Otherwise PostgreSQL keeps the session until garbage collection.
+        # Release the socket, to which the stack frames refer. Otherwise the connection to PostgreSQL stays open until
+        # garbage collection.
         clear_frames(exc.__traceback__)
         raise _silent_error(seconds) from None
     connection.statement_seconds = statement_seconds

@@ -12,10 +12,10 @@ from nac.models import Cell, Slot
 def lock_free_slot(
     session: Session, *, label: str = "", cell_id: CellId | None = None, seen_since: datetime
 ) -> Slot | None:
-    """Lock a free slot (port pair of a cell) in the active cell with the most free slots.
+    """Lock and return a free slot (port pair of a cell) in the active cell with the most free slots.
 
-    Concurrent callers get different slots. `label` and `cell_id` limit the choice to matching cells. A cell whose agent
-    has not reported since `seen_since` comes last.
+    Concurrent callers get different slots. `label` and `cell_id` limit the choice to matching cells. Chooses a cell
+    whose agent has not reported since `seen_since` only if no other cell has a free slot.
     """
     other = aliased(Slot)
     free_slots = (

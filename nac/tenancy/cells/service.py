@@ -1,6 +1,7 @@
 """Cells and their slots. A slot is a pair of UDP ports of a cell with a RADIUS secret, for one tenant.
 
-This module also checks whether a cell has applied a change.
+This module has functions for the agent of a cell, functions that assign and release slots, and functions that wait
+until a tenant's cell has applied a change.
 """
 
 import hashlib
@@ -24,7 +25,8 @@ from nac.kit.sealing import Seal
 from nac.models import Cell, Dictionary, SecretRotation, Slot
 from nac.tenancy.cells import repository
 
-# Scope of an agent without a registered cell. This scope has no rows, because ids start at 1.
+# Cell id with which an agent opens a scope before it has registered its cell. The scope has no rows, because ids start
+# at 1.
 UNREGISTERED_CELL = CellId(0)
 
 # A secret has 190 random bits. It contains only letters and digits, so that users can paste it into switches, and
@@ -32,10 +34,11 @@ UNREGISTERED_CELL = CellId(0)
 _SECRET_ALPHABET = string.ascii_letters + string.digits
 _SECRET_LENGTH = 32
 _POLL_SECONDS = 0.05
-# Time after which a waiting caller notifies the cells. A cell that was notified of the change has usually applied the
-# change earlier.
+# Time after which a waiting caller notifies the cells of a change. If the change itself notified the cell, the cell has
+# usually applied the change within this time.
 _NOTIFY_AFTER_SECONDS = 0.3
-# After this time, callers poll less often, because very many callers can wait for a cell that is down.
+# Time in seconds after which a waiting caller polls less often, and the interval of these polls. Very many callers can
+# wait for a cell that is down.
 _LATE_SECONDS, _LATE_POLL_SECONDS = 1.0, 0.25
 # A cell without a report for this time is silent. Must equal the time in SQL function register_cell. An agent reports
 # every 5 s.
@@ -69,8 +72,8 @@ def report_cell(
 ) -> None:
     """Store a report of the cell's agent on `host`. Needs database role admit_cell.
 
-    The database has all journal records from before `shipped_until`; None if the agent does not know this time. Raises
-    CellTaken if an agent on another host now serves the cell.
+    `shipped_until`: the database contains all journal records of the cell from before this time; None if the agent does
+    not know the time. Raises CellTaken if an agent on another host now serves the cell.
     """
     reported = session.execute(
         update(Cell)
@@ -136,10 +139,10 @@ def generate_secret() -> str:
 
 
 def ensure_slots(session: Session, *, cell_id: CellId, count: int, first_port: int, seal: Seal) -> None:
-    """Create the slots (port pairs) 0 to `count` - 1 of a cell. `first_port` is the first port of slot 0.
+    """Create the missing slots (port pairs) of a cell, so that it has the slots 0 to `count` - 1, and set their ports.
 
-    Retires slots with number `count` or higher. Raises Conflict if such a slot has a tenant. Needs database role
-    admit_cell.
+    `first_port` is the first port of slot 0. Retires slots with number `count` or higher. Raises Conflict if a slot
+    with such a number has a tenant. Needs database role admit_cell.
     """
     slots = {slot.number: slot for slot in repository.list_slots_of_cell(session, cell_id)}
     for number in range(count):
@@ -164,8 +167,8 @@ def ensure_slots(session: Session, *, cell_id: CellId, count: int, first_port: i
 def renew_retired_slots(session: Session, *, cell_id: CellId, count: int, seal: Seal) -> list[SlotNumber]:
     """Generate new RADIUS secrets for retired slots (port pairs) with numbers below `count`.
 
-    Call this function before radiusd starts with the new secrets, and `mark_slots_free` afterwards. Needs database role
-    admit_cell.
+    Call this function before radiusd starts with the new secrets, and call `mark_slots_free` after the start. Needs
+    database role admit_cell.
     """
     retired = [
         slot
@@ -190,9 +193,9 @@ def mark_slots_free(session: Session, *, cell_id: CellId, numbers: Collection[Sl
 
 
 def mark_slots_ready(session: Session, *, cell_id: CellId, sealed: Collection[bytes]) -> None:
-    """Mark reserved slots (port pairs) as ready after radiusd started with their secrets.
+    """Mark reserved slots (port pairs) as ready after radiusd started with the secrets of these slots.
 
-    `sealed` are the encrypted RADIUS secrets of these slots. Needs database role admit_cell.
+    `sealed` are the encrypted RADIUS secrets of the slots. Needs database role admit_cell.
     """
     session.execute(
         update(Slot)
@@ -212,7 +215,7 @@ def mark_slot_not_ready(session: Session, *, tenant_id: TenantId) -> None:
 
 
 def mark_rotations_open(session: Session, *, tenant_ids: Collection[TenantId | None]) -> None:
-    """Mark secret rotations of these tenants as open, after radiusd started with the old and the new secret.
+    """Mark the secret rotations of these tenants as open, after radiusd started with the old and the new secrets.
 
     Needs database role admit_cell.
     """
@@ -298,7 +301,7 @@ def require_slot(session: Session, *, tenant_id: TenantId) -> Slot:
 
 
 def advertised_address(session: Session, *, slot: Slot, usual: str) -> str:
-    """Return the cell's address for NASes of the tenant. If the cell has no address for NASes, returns `usual`."""
+    """Return the address at which NASes reach the slot's cell. If the cell has no such address, returns `usual`."""
     return require_cell(session, cell_id=slot.cell_id).address or usual
 
 
@@ -341,7 +344,8 @@ def wait_until_live(
             if is_live(session, tenant_id=tenant_id, xact=xact):
                 return
             if waited > _NOTIFY_AFTER_SECONDS and not nudged:
-                # Changes that do not affect the replica send no notification, so send one now.
+                # A change that does not affect the replica sends no notification to cells. Without a notification, the
+                # cell would confirm the change late.
                 repository.notify_cells(session)
                 nudged = True
         if waited > timeout_seconds:

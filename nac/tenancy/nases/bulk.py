@@ -33,7 +33,7 @@ from nac.tenancy.nases import mab, service
 from nac.tenancy.policy_references import list_referenced_names
 
 FLAGS = ("require_message_authenticator", "behind_nat", "signs_coa_answers", "mab_by_name")
-# Fields that no response contains.
+# Fields of a NAS that no response contains.
 SECRETS = ("secret", "mab_password_text")
 _TEXT_FIELDS = ("name", "identifier", "address", "vendor", "mab_password", *SECRETS)
 # Number of NASes between two progress reports.
@@ -55,7 +55,7 @@ class NasBulkPlan:
     mistakes: list[RowMistake]
     planned: list[PlannedRow]
     fresh: list[Nas]
-    # For each changed NAS: the stored NAS, a NAS with the new values, and the new secrets by field.
+    # For each NAS to change: the stored NAS, a NAS object with the new values, and the new secrets by field name.
     changed: list[tuple[Nas, Nas, dict[str, str]]]
 
 
@@ -64,7 +64,7 @@ class _ExistingNases:
     by_key: Mapping[tuple[str, str], Nas]
     sites: Mapping[str, UUID]
     default_site: UUID
-    # Number of NASes by name.
+    # Number of NASes with each name.
     names: Counter[str]
     # Function that returns the names of NASes to which policies refer.
     named: Callable[[], frozenset[str]]
@@ -73,10 +73,10 @@ class _ExistingNases:
 def plan_nases(
     session: Session, *, tenant_id: TenantId, lines: Iterable[InputLine], options: NasBulkOptions, seal: Seal
 ) -> NasBulkPlan:
-    """Plan the import. Locks all NASes until the transaction ends.
+    """Plan the import. Locks all NASes of the tenant until the transaction ends.
 
-    If a stored NAS has the identifier or address of a row, `options` decide whether the row updates this NAS. Every
-    other row creates a NAS.
+    If a stored NAS has the identifier or address of a row, `options` decide whether the row updates this NAS. All
+    other rows create NASes.
     """
     reader = RowReader()
     made = NasBulkPlan(reader.mistakes, [], [], [])

@@ -15,7 +15,7 @@ _MAX_OCTETS = 128
 
 
 def set_mab_password(nas: Nas, *, form: str | None, text: str | None, seal: Seal) -> None:
-    """Set the form and the text of the MAB password. An argument of None leaves the stored value unchanged.
+    """Set the form (`MabPassword`) and the text of the MAB password. None leaves the stored form or text unchanged.
 
     Raises InvalidInput.
     """

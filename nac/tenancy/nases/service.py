@@ -71,7 +71,7 @@ def get_by_id(session: Session, tenant_id: TenantId, nas_id: UUID) -> Nas | None
 
 
 def lock_all(session: Session, tenant_id: TenantId) -> Sequence[Nas]:
-    """Lock all NASes of the tenant in the order that nac.core.locking describes."""
+    """Lock and return all NASes of the tenant, in the order that nac.core.locking requires."""
     query = select(Nas).where(Nas.tenant_id == tenant_id).order_by(Nas.id).with_for_update()
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
@@ -101,18 +101,19 @@ class NasOptions(TypedDict, total=False):
     identifier: str | None
     address: str | None
     vendor: str
-    # Secret of this NAS instead of the tenant's secret. A NAS needs an `address` if `secret` is set, or if
+    # RADIUS secret of only this NAS, instead of the tenant's secret. A NAS needs an `address` if `secret` is set, or if
     # `require_message_authenticator` is false.
     secret: str | None
     require_message_authenticator: bool
-    # The NAS is behind NAT. Disconnect-Requests and CoA-Requests (RFC 5176) cannot reach it.
+    # Whether the NAS is behind NAT. Disconnect-Requests and CoA-Requests (RFC 5176) cannot reach such a NAS.
     behind_nat: bool
-    # Admit accepts responses to Disconnect-Requests and CoA-Requests only with a Message-Authenticator.
+    # Whether Admit accepts responses to Disconnect-Requests and CoA-Requests only with a Message-Authenticator.
     signs_coa_answers: bool
-    # Form of the MAB password (nac.tenancy.nases.mab), and the text of a fixed password.
+    # Form of the MAB password (nac.tenancy.nases.mab), and the password itself if the form is `fixed`.
     mab_password: str
     mab_password_text: str | None
-    # Read the device's MAC address from User-Name if a request has neither Calling-Station-Id nor Service-Type.
+    # Whether Admit reads the device's MAC address from User-Name if a request has neither Calling-Station-Id nor
+    # Service-Type.
     mab_by_name: bool
 
 
@@ -151,7 +152,7 @@ def build_nas(
 ) -> Nas:
     """Return a NAS with checked settings, without storing it. Raises InvalidInput or SeveralMistakes.
 
-    `kept_secret` and `kept_mab_password` are the encrypted secrets of a stored NAS that the new NAS keeps.
+    `kept_secret` and `kept_mab_password` are encrypted secrets of a stored NAS, which the returned NAS also gets.
     """
     secret = told.get("secret")
     nas = Nas(

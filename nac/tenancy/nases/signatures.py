@@ -1,8 +1,9 @@
-"""Message-Authenticator in the requests of exempt NASes.
+"""History of Message-Authenticator in the requests of exempt NASes.
 
-An exempt NAS may omit Message-Authenticator. This module reports whether such a NAS sends the attribute nevertheless.
+An exempt NAS may omit Message-Authenticator (`require_message_authenticator` is false). If the NAS sends the attribute
+in all its requests, a user can safely end the exemption.
 
-It ignores requests with EAP, because these requests always contain Message-Authenticator (RFC 3579 3.2).
+The history ignores requests with EAP, because these requests always contain Message-Authenticator (RFC 3579 3.2).
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,15 +18,15 @@ from nac.kit.advice import Advice, NextStep
 from nac.kit.ids import TenantId
 from nac.models import Nas, NasSignature
 
-# Admit recommends to end the exemption of a NAS that signed every request for this time.
+# Time for which an exempt NAS must sign all requests before Admit recommends to end the exemption.
 SAFE_AFTER = timedelta(days=7)
-# After an exemption ends, Admit warns about unsigned requests for this time.
+# Maximum age of an unsigned request about which Admit warns after an exemption ended.
 RECENT_WINDOW = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
 class SigningHistory:
-    """Times of signed and unsigned requests from an exempt NAS."""
+    """Times of requests with and without Message-Authenticator (signed and unsigned) from an exempt NAS."""
 
     last_unsigned_at: datetime | None
     # Time of the first signed request after the last unsigned request.
@@ -50,14 +51,17 @@ def _format_minute(moment: datetime | None) -> str:
 
 
 def is_safe_to_enforce() -> ColumnElement[bool]:
-    """Return the condition of `SigningHistory.is_safe` as SQL on NasSignature."""
+    """Return the condition of `SigningHistory.is_safe` in SQL, for the table of NasSignature."""
     return NasSignature.last_signed_at - NasSignature.signs_since >= SAFE_AFTER
 
 
 def find_signing_histories(
     session: Session, *, tenant_id: TenantId, nases: Iterable[Nas]
 ) -> Mapping[UUID, SigningHistory]:
-    """Return the histories of exempt NASes that sent requests, by NAS id. Sends no query if no NAS is exempt."""
+    """Map the id of each exempt NAS in `nases` to its history. Omits NASes that have not sent requests.
+
+    If no NAS is exempt, sends no query.
+    """
     return _find(session, tenant_id, [nas.id for nas in nases if not nas.require_message_authenticator])
 
 
@@ -67,7 +71,7 @@ def get_signing_history(session: Session, nas: Nas) -> SigningHistory | None:
 
 
 def list_signing_notes(nas: Nas, signing: SigningHistory | None, *, now: datetime) -> list[str]:
-    """Return advice to end the exemption of the NAS, or to exempt the NAS again."""
+    """Return advice about the NAS: to end its exemption, or to exempt it again. Returns [] if nothing is to be done."""
     if signing is None:
         return []
     if not nas.require_message_authenticator:

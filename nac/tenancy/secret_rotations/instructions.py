@@ -1,4 +1,4 @@
-"""Instructions for a rotation: how a user changes each NAS, and in which order."""
+"""Instructions for a rotation of a RADIUS secret: how users change each NAS, and in which order."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -37,7 +37,7 @@ class RotationNas(NamedTuple):
     new_since: datetime | None
     # One of: unseen, old, new, back. `back` means: the NAS used the new secret, and later the old secret.
     state: str
-    # Whether other NASes sent requests from this address.
+    # Whether other NASes sent requests from the address `source`.
     is_shared: bool
 
 
@@ -67,7 +67,7 @@ def count_by_state(session: Session, rotation: SecretRotation) -> dict[str, int]
 
 
 def list_expired(session: Session, *, most: int) -> Sequence[tuple[TenantId, UUID]]:
-    """Return up to `most` rotations of any tenant whose time window has ended. Needs database role admit_worker."""
+    """Return up to `most` rotations of all tenants whose planned end has passed. Needs database role admit_worker."""
     return [(TenantId(row[0]), row[1]) for row in session.execute(_EXPIRED, {"most": most})]
 
 

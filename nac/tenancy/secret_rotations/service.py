@@ -34,7 +34,7 @@ from nac.tenancy.secret_rotations.repository import RotationNas
 from nac.tenancy.tenants.service import RESTORED_ROTATION, TenantNotFound
 
 MIN_WINDOW, DEFAULT_WINDOW, MAX_WINDOW = timedelta(hours=1), timedelta(days=7), timedelta(days=30)
-# Maximum number of NASes that an error names.
+# Maximum number of NASes that the error NasesLeftBehind names.
 _MAX_NAMED = 5
 _audit = tenant_recorder("secret")
 EXPIRY_ACTOR = "system:secret-rotation"
@@ -161,7 +161,8 @@ def require_status(session: Session, *, tenant_id: TenantId, nas: str = "") -> R
 
 
 def lock_last_status(session: Session, *, tenant_id: TenantId, nas: str = "") -> RotationStatus | None:
-    """Return the last rotation of the secret, or None. Until the transaction ends, no rotation can start or end."""
+    """Return the last rotation of the secret, or None. Until the transaction ends, no rotation of the secret can start
+    or end."""
     _enter(session, tenant_id)
     return _find_last(session, tenant_id, nas)
 
@@ -200,10 +201,10 @@ def open_next_secret(session: Session, *, tenant_id: TenantId, nas: Nas | None, 
 def finish_expired_rotation(
     session: Session, *, actor: str, tenant_id: TenantId, rotation_id: UUID, sealer: Sealer
 ) -> None:
-    """Finish a rotation whose time window has ended. The audit log shows how many NASes still use the old secret.
+    """Finish a rotation whose planned end has passed. The audit log shows how many NASes still use the old secret.
 
-    If the tenant is being deleted, this function extends the rotation instead, because nobody can change the tenant's
-    NASes now.
+    If the tenant is being deleted, this function extends the rotation instead. While a tenant is being deleted, nobody
+    can change its NASes in Admit.
     """
     tenant = _enter(session, tenant_id)
     rotation = repository.lock_rotation(session, tenant_id, rotation_id)
@@ -223,7 +224,7 @@ RotationStage = Literal["preparing", "open", "overdue", "finished", "cancelled"]
 def get_stage(rotation: SecretRotation, now: datetime) -> RotationStage:
     """Return the stage of a rotation.
 
-    `preparing`: radiusd does not accept the new secret yet. `overdue`: the time window has ended, but the rotation is
+    `preparing`: radiusd does not accept the new secret yet. `overdue`: the planned end has passed, but the rotation is
     still in progress.
     """
     if rotation.state == "finished":
@@ -236,7 +237,7 @@ def get_stage(rotation: SecretRotation, now: datetime) -> RotationStage:
 
 
 def finish_expired(sealer: Sealer, *, engine: Engine | None = None) -> None:
-    """Finish rotations whose time window has ended. Needs database role admit_worker."""
+    """Finish the rotations of all tenants whose planned end has passed. Needs database role admit_worker."""
     with session_scope(PlatformScope(), engine=engine) as session:
         over = repository.list_expired(session, most=_EXPIRY_BATCH_SIZE)
     for tenant_id, rotation_id in over:

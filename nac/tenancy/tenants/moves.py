@@ -3,8 +3,9 @@
 At any time, only one cell decides about a tenant's requests. The preparation reserves a slot (port pair) of the new
 cell, and configures the slot with the tenant's secret. The switch moves the tenant to the new slot in one transaction.
 The old cell then stops responding, so NASes that know the addresses of both cells use the new cell automatically. The
-old slot stays reserved until the move is finished, so that the tenant can return quickly. The old cell may still have
-journal records of the tenant. The new cell writes these records to PostgreSQL (SQL function `hand_over_record`).
+old slot stays reserved until the move is finished, so that the tenant can return quickly. After the switch, the journal
+of the old cell may still contain records of the tenant. The agent of the old cell hands these records over, and the
+agent of the new cell stores them in PostgreSQL (SQL function `hand_over_record`).
 
 Functions need PlatformScope, unless their docstring names another scope.
 """
@@ -73,7 +74,7 @@ class MoveStatus:
 
     @property
     def next_step(self) -> str:
-        """Next step that the user must do on the NASes."""
+        """Text for the user: the next change of the configuration of the NASes."""
         return _INSTRUCTIONS[self.move.state]
 
 
@@ -257,8 +258,9 @@ def _open_secret(sealer: Sealer, slot: Slot) -> bytes:
 def _hand_over(session: Session, tenant_id: TenantId, giver: Slot, taker: Slot) -> None:
     """Move the tenant from the slot (port pair) `giver` to the slot `taker`.
 
-    Waits until both cells finish their current writes of records. So only one cell at a time writes a session.
-    Quarantined records move with the tenant (SQL function `take_records_along`).
+    Waits until both agents finish their current transactions that store journal records. So only one agent at a time
+    stores records of a session. Quarantined records of the tenant then belong to the new cell (SQL function
+    `take_records_along`).
     """
     for cell_id in sorted((giver.cell_id, taker.cell_id)):
         session.execute(select(func.pg_advisory_xact_lock(cells.SHIPPING_LOCK, cell_id)))

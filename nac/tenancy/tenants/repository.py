@@ -146,7 +146,7 @@ def delete_tenant_rows(session: Session, tenant_id: TenantId) -> None:
 
 
 MAX_REALMS = 50
-# Characters that separate a realm from the name or from other realms are not allowed.
+# A realm must not contain a character that separates the realm from the user name or from other realms.
 _REALM = re.compile(r"[^\s\\@,]{1,253}")
 
 

@@ -26,10 +26,10 @@ from nac.tenancy.tenants import repository
 from nac.tenancy.tenants.repository import ORDERS as ORDERS
 from nac.tenancy.tenants.repository import parse_realms
 
-# Maximum number of days to replay. This number is limited, because the publication of a policy waits for the replay.
+# Maximum number of days whose requests Admit replays before it publishes a policy. Publication waits for the replay.
 MAX_REPLAY_DAYS = 90
-# Bounds of the Session-Timeout in seconds. Lower values cause constant reauthentication. Higher values end sessions too
-# late.
+# Bounds in seconds of the Session-Timeout for sessions at NASes behind NAT. Lower values cause constant
+# reauthentication. Higher values end sessions too late.
 NAT_SESSION_SECONDS = (60, 86_400)
 # Bounds of the number of missed accounting reports after which a session counts as ended. One late report must not end
 # a session.
@@ -78,8 +78,8 @@ def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, nam
 def _already_exists_error(session: Session, there: Tenant, msp_id: MspId) -> AlreadyExists:
     """Return the error that a tenant with this slug already exists.
 
-    If the tenant belongs to the caller's MSP, the error contains the tenant's state, because the caller may have lost
-    the response to an earlier request. For other callers, the error says only that the slug exists.
+    If the tenant belongs to the caller's MSP, the error contains the tenant's state. The caller may have created the
+    tenant and lost the response. For other callers, the error says only that the slug exists.
     """
     if there.msp_id != msp_id:
         return AlreadyExists(f"Tenant {there.slug!r} already exists.", place="slug", remedy="Choose another slug.")
@@ -147,8 +147,8 @@ def resume_tenant(
 ) -> Tenant:
     """End a suspension. With `is_deletion`, also cancel a pending deletion.
 
-    If a level above `level` suspended the tenant and the tenant was deleted later, the tenant is suspended again.
-    Raises SuspendedFromAbove.
+    If a user of a level above `level` suspended the tenant, the suspension remains: the call cancels only the deletion.
+    If the tenant is not being deleted, or `is_deletion` is false, raises SuspendedFromAbove.
     """
     tenant = require_locked(session, tenant_id)
     above = tenant.suspension_level
@@ -182,7 +182,7 @@ def delete_tenant(
     """Reject all requests of the tenant immediately.
 
     The worker purges the tenant's data (`purge_tenant`) after `purge_at`. If the tenant is already being deleted, the
-    call has no effect. With `is_new`, the call raises Conflict instead.
+    call has no effect, or raises Conflict if `is_new` is true.
     """
     allowed: tuple[TenantStatus, ...] = ("active", "suspended")
     return _update_status(
@@ -260,9 +260,11 @@ def update_failure_limits(
     password_limit: int | None = None,
     password_window_seconds: int | None = None,
 ) -> Tenant:
-    """Limit the failed logins of each device and the wrong passwords of each user name within a number of seconds.
+    """Set limits: failed logins of a device within `window_seconds`, and wrong passwords of a user name within
+    `password_window_seconds`.
 
-    Above a limit, cells reject requests without processing them. An argument of None leaves the stored value unchanged.
+    If a device or user name exceeds its limit, cells reject its requests without processing them. An argument of None
+    leaves the stored value unchanged.
     """
     given = {
         "failure_limit": (limit, FAILURE_LIMIT),
@@ -316,14 +318,14 @@ def update_method_offer(session: Session, *, actor: str, tenant_id: TenantId, of
 
 
 def update_status_failure(session: Session, *, actor: str, tenant_id: TenantId, to: StatusFailureMode) -> Tenant:
-    """Set how Admit handles certificates of external authorities whose current status Admit does not have."""
+    """Set whether Admit accepts a certificate of an external authority if Admit does not know its current status."""
     return _update_columns(session, actor, tenant_id, status_failure=to)
 
 
 def update_nat_session(session: Session, *, actor: str, tenant_id: TenantId, seconds: int) -> Tenant:
-    """Set the Session-Timeout for sessions at NASes behind NAT; with 0, Admit sends no Session-Timeout.
+    """Set the Session-Timeout in seconds for sessions at NASes behind NAT, which Disconnect-Requests cannot reach.
 
-    Disconnect-Requests cannot reach these NASes.
+    With 0, Admit sends no Session-Timeout.
     """
     require_nat_session(seconds)
     return _update_columns(session, actor, tenant_id, nat_session_seconds=seconds)

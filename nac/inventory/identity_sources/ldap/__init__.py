@@ -1,5 +1,5 @@
 """A minimal LDAP client (RFC 4511) that searches for a user and binds as that user.
 
-The client limits the size of each response and the time of a login. While a login waits for the server, it needs a
-socket, but no thread. The client encodes each value separately, so a value can never change the structure of a filter.
+The client limits the size of each response. While a request waits for the server, it needs a socket, but no thread. The
+client encodes each value separately, so a user name can never change the structure of a search filter.
 """

@@ -53,7 +53,7 @@ def parse_lengths(start: bytes) -> tuple[int, int] | None:
 
 
 class BerReader:
-    """Reads elements one after another. All methods raise MalformedBer for unexpected elements."""
+    """Reader of the elements in BER data, one after another. All methods raise MalformedBer for unexpected elements."""
 
     __slots__ = ("_at", "_data")
 

@@ -46,7 +46,7 @@ class LdapConnection:
         self._reader = reader
         self._writer = writer
         self._number = 1
-        # Name with which the client has bound; "" for anonymous.
+        # Name of the last bind on this connection; "" for an anonymous connection.
         self.bound_as = ""
 
     @classmethod
@@ -177,7 +177,7 @@ async def _connect_to_first(places: Sequence[Destination]) -> socket.socket:
 
 
 async def _start_tls(sock: socket.socket) -> None:
-    """Request StartTLS. Reads no octet after the response, so data of an attacker makes the TLS handshake fail."""
+    """Request StartTLS. Reads no octet after the response: if an attacker inserted data, the TLS handshake fails."""
     loop = asyncio.get_running_loop()
     try:
         await loop.sock_sendall(sock, messages.start_tls_request(1))

@@ -28,7 +28,7 @@ class _Comparison:
     attribute: str
     # Matching rule of an extensible match (RFC 4511 4.5.1.7.7); "" for equality.
     rule: str
-    # Parts of the value between the asterisks, with placeholders.
+    # Parts of the value, which asterisks separate. The parts can contain placeholders.
     parts: tuple[str, ...]
 
     def encode(self, values: Mapping[str, str]) -> bytes:
@@ -108,7 +108,7 @@ class LdapFilter:
 
 
 def _encode_value(part: str, values: Mapping[str, str]) -> bytes:
-    """Encode a part of a value. The filter text can contain escapes. `values` are literal and have no escapes."""
+    """Encode a part of a value. `part` can contain escapes (RFC 4515). `values` of placeholders contain no escapes."""
     encoded = b""
     for place, text in enumerate(_PLACEHOLDER.split(part)):
         raw = text.encode()
