@@ -116,6 +116,19 @@ def test_reused_session_id_within_minutes_loses_no_usage(heard, owner, reports, 
     assert sorted(row[1:] for row in usage(owner)) == [(20, 1_000), (7_140, 5_000)]
 
 
+@pytest.mark.parametrize("heard", FLAPS.values(), ids=FLAPS)
+def test_batch_with_every_record_again_loses_no_usage(heard, owner, reports, journal):
+    """The earlier session's records are repeated after those of the later session."""
+    began = 60 if heard[:2] == [0, 3] else 0
+    records = [
+        *(reports.start(began), reports.stop(20, 1_000)),
+        *(reports.start(60), reports.stop(7_140, 5_000, after=7_200)),
+    ]
+    sent = [records[number] for number in heard]
+    journal.ship(*sent, *sent)
+    assert [row[1:5] for row in sessions(owner)] == [(0, 20, 20, 1_000), (60, 7_200, 7_140, 5_000)]
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (0, 2, 1), (2, 1, 0)], ids=str)
 def test_session_with_a_lost_stop_ends_when_its_id_is_reused(order, owner, reports, journal, ship):
     """A restarted NAS starts its session ids over without reporting the restart."""

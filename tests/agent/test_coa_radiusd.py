@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from nac.kit.outbound.reach import OutboundReach
+from radius.agent.coa.queue import CoaQueue
 from tests.agent import nas_simulator
 from tests.agent.nas_simulator import (
     SECRET,
@@ -143,6 +144,18 @@ def test_unknown_command_continues_the_recipe(owner, alpha, cisco, sender, reque
     nas_id = add_vendor_nas(owner, alpha, cisco.address, "cisco")
     request = request_of(cisco.address, "reauthenticate", nas_id=nas_id)
     assert ends(owner, request) == ("acknowledged", 41, None, 1)
+
+
+def test_nas_with_another_secret_does_not_answer(owner, freeradius, cell_engine, platform, request_of):
+    """FreeRADIUS drops packets that are not signed with its secret (RFC 5176 2.3)."""
+
+    class OtherSealer:
+        def open(self, sealed, context):
+            return b"another secret"
+
+    queue = CoaQueue(cell_engine, platform.cell_id, OtherSealer())
+    with running(make_sender(cell_engine, platform.cell_id, queue=queue)):
+        assert ends(owner, request_of(freeradius.address)) == ("unanswered", None, None, 0)
 
 
 @pytest.mark.parametrize("listens", ["::1", "::"])

@@ -75,6 +75,17 @@ def test_valid_records_make_the_sessions_of_the_nas(records, expected, owner, re
     assert sessions(owner) == expected
 
 
+@pytest.mark.parametrize("cuts", [(1, 3), (2, 2), (3, 1)], ids=str)
+def test_restarted_nas_may_reuse_an_id_across_batches(cuts, owner, reports, journal):
+    """The restart may be in one batch with the session before it, or with the session after it."""
+    records, expected = CASES["restarted NAS reuses the id at once"]
+    sent = records(reports)
+    for size in cuts:
+        journal.ship(*sent[:size])
+        sent = sent[size:]
+    assert sessions(owner) == expected
+
+
 def test_start_repeated_without_a_delay_is_the_same_session(owner, reports, ship):
     """The NAS retransmitted the Start for four minutes."""
     ship(reports.start(240), *reports.session()[1:], reports.start())

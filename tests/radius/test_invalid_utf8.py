@@ -147,8 +147,11 @@ def test_rule_denying_by_an_omitted_value_still_applies(cell):
     cell.set_policy(policy_of(deny, rule("any", {"all": []})))
     # Filter-Id is attribute 11.
     bad, other = (CONNECT_INFO, b"BAD"), (11, b"\xff")
-    for more in ((), (bad,), (bad, other), (other,)):
-        Nas(cell.alpha).ask(named(PRINTER, PRINTER, *more), password=PRINTER.encode())
+    codes = [
+        Nas(cell.alpha).ask(named(PRINTER, PRINTER, *more), password=PRINTER.encode())[0]
+        for more in ((), (bad,), (bad, other), (other,))
+    ]
+    assert codes == [ACCESS_ACCEPT, ACCESS_REJECT, ACCESS_REJECT, ACCESS_REJECT]
     reasons = [record.reason for record in cell.decisions()]
     assert reasons == ["rule-permitted", "rule-denied", "unreadable-text", "unreadable-text"]
     assert cell.decisions()[-1].detail == "Connect-Info"

@@ -95,6 +95,27 @@ def test_name_other_than_the_station_is_rejected(cell, way):
     assert (cell.decision().reason, cell.decision().mac) == ("mac-mismatch", OTHER)
 
 
+@each_way
+@pytest.mark.parametrize(
+    ("password", "station", "reason"),
+    [
+        ("other", PRINTER, "wrong-mab-password"),
+        (OTHER, PRINTER, "wrong-mab-password"),
+        (PRINTER, OTHER, "mac-mismatch"),
+    ],
+    ids=["password", "other MAC as password", "station"],
+)
+def test_call_check_excuses_no_wrong_credential(cell, way, password, station, reason):
+    """With Call-Check, a MAC request without a password is admitted. A wrong password is not."""
+    if way == "eap-md5":
+        seen = eap_md5(cell.alpha, PRINTER, password, mac=station, attributes=("6:d:10",)).run()
+        assert (seen.codes[-1], "Access-Accept" in seen.codes, seen.eap_failure) == ("Access-Reject", False, True)
+    else:
+        assert plain_login(cell.alpha, way, PRINTER, password, *SWITCH, station=station).code == "Access-Reject"
+    record = cell.decision()
+    assert (record.permitted, record.reason, record.mac) == (False, reason, station)
+
+
 ZEROS, CHALLENGE = f"MS-CHAP2-Response=0x{'00' * 50}", f"MS-CHAP-Challenge=0x{'00' * 16}"
 
 

@@ -230,24 +230,24 @@ def test_site_taken_out_of_monitor_mode_enforces_at_once(monitored):
 
 
 def present_certificate(world, name):
-    return eap_tls(world.tenant, world.tenant.clients[name]).run()
+    return "Access-Accept" if eap_tls(world.tenant, world.tenant.clients[name]).run().accepted else "Access-Reject"
 
 
 @pytest.mark.parametrize(
     ("settings", "log_in", "reason"),
     [
-        ({}, lambda world: world.mab("aruba", BLOCKED), "endpoint-blocked"),
-        ({}, lambda world: plain_login(world.tenant, "pap", "anna", "x"), "wrong-password"),
+        ({}, lambda world: world.mab("aruba", BLOCKED).code, "endpoint-blocked"),
+        ({}, lambda world: plain_login(world.tenant, "pap", "anna", "x").code, "wrong-password"),
         ({}, lambda world: present_certificate(world, "revoked"), "certificate-revoked"),
         ({}, lambda world: present_certificate(world, "expired"), "certificate-expired"),
         ({}, lambda world: present_certificate(world, "unknown"), "certificate-unknown"),
-        ({"status": "suspended"}, lambda world: world.mab("aruba", PRINTER), "tenant-suspended"),
+        ({"status": "suspended"}, lambda world: world.mab("aruba", PRINTER).code, "tenant-suspended"),
     ],
     ids=["blocked", "password", "revoked", "expired", "unknown", "suspended"],
 )
 def test_monitor_mode_admits_no_invalid_login(monitored, settings, log_in, reason):
     monitored.cell.set_slot(**settings)
-    log_in(monitored)
+    assert log_in(monitored) == "Access-Reject"
     record = monitored.cell.decision()
     assert (record.permitted, record.monitored, record.verdict, record.reason) == (False, "", "deny", reason)
 

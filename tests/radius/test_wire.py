@@ -115,12 +115,21 @@ def test_malformed_accounting_gets_no_response(cell):
     assert Nas(cell.alpha).account(START) is not None
 
 
-@pytest.mark.parametrize("secret", ["not-the-secret-of-alpha", "secret-of-bravo-0123456789"])
-def test_wrong_secret_gets_no_response(cell, secret):
+@pytest.mark.parametrize(
+    ("at", "secret"),
+    [
+        ("alpha", "not-the-secret-of-alpha"),
+        ("alpha", "secret-of-bravo-0123456789"),
+        ("bravo", "secret-of-alpha-0123456789"),
+    ],
+)
+def test_wrong_secret_gets_no_response(cell, at, secret):
     """The secret of another tenant is as wrong as any secret."""
-    nas, (attributes, password) = Nas(cell.alpha, secret=secret), mab(PRINTER)
+    tenant = cell.tenants[at]
+    nas, name = Nas(tenant, secret=secret), tenant.mac(PRINTER)
+    attributes, password = mab(name)
     assert is_silent(nas, packet.make_access_request(1, os.urandom(16), attributes, nas.key, password))
-    assert radclient(cell.alpha, f'User-Name="{PRINTER}"', secret=secret, silence=True).code == ""
+    assert radclient(tenant, f'User-Name="{name}"', secret=secret, silence=True).code == ""
     assert nas.account(START, seconds=SILENCE_SECONDS) is None
     assert cell.decisions() == []
     assert cell.accounting() == []

@@ -281,6 +281,16 @@ def test_rollback_cancels_what_the_bad_policy_queued(net, office):
     assert [run["requests"] for run in net.runs] == [{"withdrawn": 2}, {"queued": 1}]
 
 
+def test_device_whose_old_group_returns_gets_no_request(net, office):
+    net.call(ENDPOINT_GROUPS.create, name="phones")
+    net.call(endpoints.update_groups, mac=PRINTER, groups=["phones"])
+    net.settle()
+    assert net.queued_requests == {office["printer"]: "disconnect"}
+    net.call(endpoints.update_groups, mac=PRINTER, groups=["printers"])
+    net.settle()
+    assert net.queued_requests == {}
+
+
 def test_later_run_takes_over_unsent_items_of_an_earlier_one(net, crowd):
     net.publish(document())
     net.call(service.update_settings, ceiling_percent=100)

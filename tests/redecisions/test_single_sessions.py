@@ -177,6 +177,15 @@ def test_deleted_passphrase_is_a_deny(net, recorded, judged):
     assert judged(session).action == "reauthenticate"
 
 
+def test_monitor_mode_disconnects_nobody(net, recorded, judged, admit_anybody):
+    session = recorded("mab", identity=MAC)
+    net.decide_by({"rules": [], "fallback": {"verdict": "deny"}})
+    assert judged(session).action == "disconnect"
+    net.owner.execute("UPDATE sites SET monitor = true, fallback = %s", (json.dumps(ANYBODY["fallback"]),))
+    found = judged(session)
+    assert (found.action, found.after.verdict, found.after.monitored) == ("", "permit", "site")
+
+
 def test_time_window_uses_the_current_time(net, recorded, judged):
     net.decide_by(rule_on("time", {"dates": {"from": "2000-01-01"}}, "within"))
     session = recorded("mab", identity=MAC)

@@ -1,5 +1,7 @@
 """Rejected SCEP requests: the failInfo of each. Nothing is stored."""
 
+import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from sqlalchemy import select
 
@@ -48,6 +50,21 @@ def test_guessing_is_rate_limited(server):
     reply = server.http.post(server.path, content=device.enrol(registration, "guessed"))
     assert (reply.status_code, reply.json()["code"]) == (429, "too-many-guesses")
     assert int(reply.headers["retry-after"]) > 500
+
+
+def test_used_challenge_is_rejected(server, challenge, app_engine, alpha):
+    server.obtain(Device(), challenge)
+    reply = server.enrol(Device(), challenge)
+    assert (reply.status, reply.fail_info) == ("2", BAD_REQUEST)
+    assert (issued(app_engine, alpha), uses(app_engine, alpha)) == (1, [1])
+
+
+@pytest.mark.parametrize("sans", [(), (x509.DNSName("radius.alpha.admit.example"),)], ids=["subject", "SAN"])
+def test_name_of_the_radius_server_is_rejected(server, challenge, app_engine, alpha, sans):
+    device = Device("kiosk" if sans else "radius.alpha.admit.example")
+    assert server.enrol(device, challenge, sans=sans).status == "2"
+    assert issued(app_engine, alpha) == 0
+    assert server.enrol(Device("kiosk"), challenge).status == "0"
 
 
 def test_challenge_of_another_tenant_or_kind_is_rejected(server, other_server, challenge, app_engine, alpha):

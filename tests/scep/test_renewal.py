@@ -37,6 +37,13 @@ def test_renewal_of_a_revoked_or_foreign_certificate_is_rejected(
     assert (issued(app_engine, alpha), issued(app_engine, bravo)) == (1, 0)
 
 
+def test_renewal_with_another_name_is_rejected(server, challenge, app_engine, alpha):
+    device = Device("laptop")
+    renewing = Device("laptop", key=device.key, identity=server.obtain(device, challenge))
+    reply = server.ask(renewing.renew(server.registration(), rsa_key(), "director"))
+    assert (reply.status, reply.fail_info, issued(app_engine, alpha)) == ("2", BAD_REQUEST, 1)
+
+
 def test_renewal_by_a_forged_copy_of_a_certificate_is_rejected(server, challenge):
     first = server.obtain(Device("laptop"), challenge)
     key = rsa_key()
