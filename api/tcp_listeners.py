@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from uvicorn.config import STARTUP_FAILURE
 
-from nac.kit.settings_values import bind_socket, bound_addresses
+from nac.kit.listen_addresses import bind_socket, bound_addresses
 
 _log = logging.getLogger("admit.listening")
 

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 from cli import cluster
 from cli.layout import Layout
 from nac.kit.clock import epoch_microseconds
+from nac.kit.listen_addresses import bound_addresses, local_address
 from nac.kit.request_sources import NetworkSet
 from nac.kit.settings import Settings
-from nac.kit.settings_values import bound_addresses, local_address
 from worker.constants import ALARMS_KEY, HEARTBEAT_INTERVAL_SECONDS, HEARTBEAT_KEY
 
 # Maximum age of the worker's and the agent's last report, in seconds. The agent writes its status every second.

@@ -5,8 +5,8 @@ import socket
 from collections.abc import Iterable
 
 from cli.errors import Refused
+from nac.kit.listen_addresses import bind_socket, bound_addresses
 from nac.kit.settings import Settings
-from nac.kit.settings_values import bind_socket, bound_addresses
 
 
 def require_free_ports(settings: Settings, *, running: Settings | None = None) -> None:

@@ -36,7 +36,8 @@ from nac.onboarding.provisioning import finish_tenant, provision_tenant
 from nac.tenancy import msps
 from nac.tenancy.cells import service as cells
 from nac.tenancy.tenants import service as tenants
-from nac.tenancy.tenants.repository import MAX_REALMS, ORDERS
+from nac.tenancy.tenants.realms import MAX_REALMS
+from nac.tenancy.tenants.repository import ORDERS
 
 router = NounRouter(
     tag="tenants",

@@ -12,16 +12,9 @@ from datetime import time
 from pathlib import Path
 from typing import Literal, cast
 
+from nac.kit.listen_addresses import bound_addresses, local_address
 from nac.kit.settings_reader import PREFIX, EnvironmentReader, SettingsError, Variable
-from nac.kit.settings_values import (
-    LOOPBACK,
-    Settings,
-    TrialSettings,
-    bound_addresses,
-    enrolment_dir,
-    local_address,
-    url_host,
-)
+from nac.kit.settings_values import LOOPBACK, Settings, TrialSettings, enrolment_dir, url_host
 
 __all__ = [
     "PREFIX",

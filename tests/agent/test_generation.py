@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from nac.kit.db import CellScope, session_scope
 from nac.kit.ids import SlotNumber
+from nac.kit.listen_addresses import bind_socket
 from nac.kit.settings import load_settings
-from nac.kit.settings_values import bind_socket
 from nac.kit.validation import RADIUS_SECRET
 from nac.models import CertificateAuthority, Slot, Tenant
 from radius.agent.paths import CellPaths

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli.demo.tools import RadiusServer
-from nac.kit.settings_values import bind_socket
+from nac.kit.listen_addresses import bind_socket
 from radius.agent.paths import CellPaths
 from radius.agent.radiusd import port_takeover, process
 from radius.agent.radiusd.probe import is_serving

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nac.inventory.profiling.classifier import OuiRegistry, load_registry
+from nac.inventory.profiling.oui import OuiRegistry, load_registry
 
 
 @pytest.mark.parametrize(

@@ -9,62 +9,20 @@ Message-ID.
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import timedelta
 from email.message import EmailMessage
-from typing import Any
-from uuid import UUID
 
-from sqlalchemy import CursorResult, Engine, delete, func, select, update
-from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.orm import Session
+from sqlalchemy import Engine
 
 from nac.core.mail.rendering import render
+from nac.core.mail.repository import delete_ended, take_due, update_mail
 from nac.core.mail.smtp import MailRefused, MailServer, MailServerAway, build_message, send_message
 from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, session_scope
 from nac.kit.sealing import Unseal
 from nac.models import Mail
 from nac.models.mail import MailState, mail_context
-
-
-def create(session: Session, values: Mapping[str, Any]) -> None:
-    """Add a mail, unless a mail with the key in `values` exists."""
-    session.execute(insert(Mail).values(**values).on_conflict_do_nothing(index_elements=["key"]))
-
-
-def count_since(session: Session, recipient: str, since: datetime) -> int:
-    query = select(func.count()).select_from(Mail).where(Mail.recipient == recipient, Mail.created_at >= since)
-    return session.scalars(query).one()
-
-
-def take_due(session: Session, *, now: datetime, lease: timedelta, most: int) -> Sequence[Mail]:
-    """Lease and return up to `most` due mails."""
-    due = (
-        select(Mail)
-        .where(Mail.state == "queued", Mail.due_at <= now)
-        .order_by(Mail.due_at)
-        .limit(most)
-        .with_for_update(skip_locked=True)
-    )
-    mails = session.scalars(due).all()
-    for mail in mails:
-        mail.due_at = now + lease
-        mail.attempts += 1
-    session.flush()
-    return mails
-
-
-def update_mail(session: Session, mail_id: UUID, attempt: int, **values: object) -> None:
-    """Change a mail, unless another worker has leased the mail since the attempt with this number."""
-    session.execute(update(Mail).where(Mail.id == mail_id, Mail.attempts == attempt).values(**values))
-
-
-def delete_ended(session: Session, *, before: datetime) -> int:
-    result = session.execute(delete(Mail).where(Mail.ended_at < before))
-    assert isinstance(result, CursorResult)
-    return result.rowcount
-
 
 _log = logging.getLogger(__name__)
 LEASE = timedelta(minutes=5)

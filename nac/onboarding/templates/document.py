@@ -19,7 +19,7 @@ from nac.kit.errors import AdmitError, InvalidInput, MistakeCollector, SeveralMi
 from nac.kit.validation import require_name, require_slug
 from nac.tenancy import sites
 from nac.tenancy.tenants import service as tenants
-from nac.tenancy.tenants.repository import parse_realms
+from nac.tenancy.tenants.realms import parse_realms
 
 MAX_BYTES = 1_000_000
 _MAX_PER_KIND = 200

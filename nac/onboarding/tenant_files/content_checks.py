@@ -40,7 +40,7 @@ from nac.pools.addresses import build_extent
 from nac.tenancy import sites
 from nac.tenancy.nases import service as nases
 from nac.tenancy.tenants import service as tenants
-from nac.tenancy.tenants.repository import parse_realms
+from nac.tenancy.tenants.realms import parse_realms
 
 _REMEDY = "Correct the value in the original tenant and export the tenant again."
 _MAX_REPORTED = 20

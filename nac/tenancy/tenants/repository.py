@@ -1,11 +1,5 @@
-"""Queries for tenants, and checks of realms.
+"""Queries for tenants."""
 
-Realms are the domains that Admit removes from user names: `CORP\\anna` and `anna@corp.example` become `anna`. Admit
-removes only realms in the tenant's list. Admit keeps any other realm in the user name, and then finds no user with this
-name.
-"""
-
-import re
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
@@ -15,7 +9,6 @@ from sqlalchemy.orm import Session
 from nac.core.access.grants import TenantReach
 from nac.kit.db.queries import contains_text, in_array
 from nac.kit.db.sort_orders import PageSpan, SortOrders
-from nac.kit.errors import InvalidInput, MistakeCollector
 from nac.kit.ids import MspId, TenantId
 from nac.models import (
     Certificate,
@@ -143,34 +136,3 @@ def delete_tenant_rows(session: Session, tenant_id: TenantId) -> None:
     ):
         session.execute(delete(unreferenced).where(unreferenced.tenant_id == tenant_id))
     session.execute(delete(Tenant).where(Tenant.id == tenant_id))
-
-
-MAX_REALMS = 50
-# A realm must not contain a character that separates the realm from the user name or from other realms.
-_REALM = re.compile(r"[^\s\\@,]{1,253}")
-
-
-def parse_realms(realms: Sequence[str]) -> list[str]:
-    """Return the realms in lower case, without duplicates, in the original order.
-
-    Raises InvalidInput or SeveralMistakes.
-    """
-    if len(realms) > MAX_REALMS:
-        raise InvalidInput(
-            f"{len(realms)} realms exceed the limit.", place="realms", remedy=f"Use at most {MAX_REALMS} realms."
-        )
-    mistakes = MistakeCollector()
-    for realm in realms:
-        with mistakes.noted():
-            _require_realm(realm)
-    mistakes.refuse()
-    return list(dict.fromkeys(realm.casefold() for realm in realms))
-
-
-def _require_realm(realm: str) -> None:
-    if not _REALM.fullmatch(realm) or not realm.isprintable():
-        raise InvalidInput(
-            f"Invalid realm {realm[:40]!r}.",
-            place="realms",
-            remedy="Use a realm such as corp.example, or a NetBIOS domain such as CORP.",
-        )

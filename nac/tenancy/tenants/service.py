@@ -23,8 +23,8 @@ from nac.models.tenant import StatusFailureMode, TenantStatus
 from nac.tenancy import msps, sites
 from nac.tenancy.cells import service as cells
 from nac.tenancy.tenants import repository
+from nac.tenancy.tenants.realms import parse_realms
 from nac.tenancy.tenants.repository import ORDERS as ORDERS
-from nac.tenancy.tenants.repository import parse_realms
 
 # Maximum number of days whose requests Admit replays before it publishes a policy. Publication waits for the replay.
 MAX_REPLAY_DAYS = 90

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from nac.cellformat.methods import DEFAULT_TLS_VERSIONS
-from nac.kit.settings_values import bound_addresses
+from nac.kit.listen_addresses import bound_addresses
 from nac.kit.validation import RADIUS_SECRET
 from radius.agent.radiusd.library_corrections import DISTRIBUTION_FOLDER, write_corrected_libraries
 from radius.agent.radiusd.memory import MAX_SESSIONS

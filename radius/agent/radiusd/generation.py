@@ -21,8 +21,8 @@ from pathlib import Path
 
 import msgspec
 
+from nac.kit.listen_addresses import bind_socket, bound_addresses
 from nac.kit.settings import Settings
-from nac.kit.settings_values import bind_socket, bound_addresses
 from radius.agent.paths import CellPaths
 from radius.agent.radiusd import memory, process
 from radius.agent.radiusd.configuration import (

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from nac.kit.settings_values import bound_addresses, local_address
+from nac.kit.listen_addresses import bound_addresses, local_address
 from radius.agent.paths import CellPaths
 from radius.agent.radiusd import process
 from radius.agent.radiusd.configuration import RenderError
