@@ -1,4 +1,4 @@
-"""Values of the settings of a process. `nac.kit.settings` reads the values and re-exports the classes of this module."""
+"""Values of the settings of a process. `nac.kit.settings` reads the values and re-exports these classes."""
 
 from dataclasses import dataclass
 from datetime import time

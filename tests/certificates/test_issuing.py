@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from unittest.mock import Mock
@@ -18,6 +19,7 @@ from nac.certificates.service import (
 from nac.inventory.endpoints import service as endpoints
 from nac.kit.db import TenantScope, session_scope
 from nac.kit.errors import Conflict
+from nac.kit.secrets import RawKey, SealedForAnotherKey, Sealer
 from nac.models import AuditEntry, Certificate
 from pki.keys import generate_key, is_same_public_key
 from pki.names import San, read_sans
@@ -86,6 +88,14 @@ def test_reservation_survives_its_transaction_and_signs_once(scoped, alpha):
         assert (certificate.not_valid_before_utc, certificate.not_valid_after_utc) == (row.not_before, row.not_after)
     with scoped() as session, pytest.raises(CertificateStatusConflict, match="already signed"):
         sign_certificate(session, reserved, actor=ACTOR, public_key=key.public_key(), signing=SIGNING, now=alpha.now)
+
+
+def test_wrong_master_key_signs_nothing(app_engine, alpha):
+    with (
+        pytest.raises(SealedForAnotherKey),
+        session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session,
+    ):
+        alpha.issue(session, signing=replace(SIGNING, sealer=Sealer(RawKey(bytes(32)))))
 
 
 def test_reservation_that_was_rolled_back_cannot_be_signed(scoped, alpha):
