@@ -1,4 +1,4 @@
-"""Creates files and folders, and changes owners, without following links. Reads the caller's secret files."""
+"""Creates files and folders, and changes owners, without following links. Reads secrets and passwords from files that a command names."""
 
 import os
 import stat

@@ -39,7 +39,7 @@ def lower_connection_priority(engine: Engine) -> Engine:
 
 
 def _request_lower_priority(connection: psycopg.Connection) -> None:
-    """Make PostgreSQL lower the priority of its processes, if PostgreSQL runs as another user.
+    """Lower the priority of this connection's process in PostgreSQL, which may run as another system user.
 
     `admit up` must have created the function (migrations/machine.sql).
     """

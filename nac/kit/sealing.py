@@ -1,4 +1,4 @@
-"""Protocols of functions that encrypt stored secrets. `nac.kit.secrets.Sealer` implements the protocols."""
+"""Types of the functions that encrypt and decrypt stored secrets. `nac.kit.secrets.Sealer` implements the protocols."""
 
 from typing import Protocol
 

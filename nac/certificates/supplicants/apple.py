@@ -22,8 +22,8 @@ def build_mobileconfig(
 ) -> bytes:
     """Return a configuration profile with the network settings and the trusted roots.
 
-    `identity` adds a device certificate with its key: a PKCS#12 file with `password`, which the device displays as
-    `name`. Protect such a profile like a private key. Without `identity`, the device management system must add the
+    `identity` is a PKCS#12 file with a device certificate and its key, encrypted with `password`. The device displays
+    the certificate as `name`. Protect such a profile like a private key. Without `identity`, the device management system must add the
     certificate. Without `connect`, the profile contains no network settings.
     """
     roots = [_root_payload(network, number) for number in range(len(network.anchors))]

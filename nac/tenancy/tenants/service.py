@@ -263,8 +263,8 @@ def update_failure_limits(
     """Set limits: failed logins of a device within `window_seconds`, and wrong passwords of a user name within
     `password_window_seconds`.
 
-    If a device or user name exceeds its limit, cells reject its requests without processing them. An argument of None
-    leaves the stored value unchanged.
+    If a device has too many failed logins, or a user name too many wrong passwords, cells reject further logins until
+    the time window ends. An argument of None leaves the stored value unchanged.
     """
     given = {
         "failure_limit": (limit, FAILURE_LIMIT),
