@@ -1,4 +1,7 @@
-"""Creates files and folders, and changes owners, without following links. Reads secrets and passwords from files that a command names."""
+"""Creates files and folders, and changes owners, without following links.
+
+Also reads secrets and passwords from files that a command names.
+"""
 
 import os
 import stat

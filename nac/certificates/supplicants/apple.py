@@ -23,8 +23,8 @@ def build_mobileconfig(
     """Return a configuration profile with the network settings and the trusted roots.
 
     `identity` is a PKCS#12 file with a device certificate and its key, encrypted with `password`. The device displays
-    the certificate as `name`. Protect such a profile like a private key. Without `identity`, the device management system must add the
-    certificate. Without `connect`, the profile contains no network settings.
+    the certificate as `name`. Protect such a profile like a private key. Without `identity`, the device management
+    system must add the certificate. Without `connect`, the profile contains no network settings.
     """
     roots = [_root_payload(network, number) for number in range(len(network.anchors))]
     payloads = list(roots)
