@@ -190,17 +190,14 @@ class Cluster:
         (self.directory / "data").rename(place)
 
     def stop(self) -> None:
-        """Stop with a checkpoint. Commits are asynchronous here, so an immediate stop would lose the last commits."""
-        self._stop(signal.SIGINT)
-
-    def _stop(self, how: signal.Signals) -> None:
+        """Stop immediately, because no data here needs a checkpoint."""
         if self._process is not None:
-            self._process.send_signal(how)
+            self._process.send_signal(signal.SIGQUIT)
             self._process.wait(30)
             self._process = None
 
     def remove(self) -> None:
-        self._stop(signal.SIGQUIT)
+        self.stop()
         shutil.rmtree(self.directory)
 
 
