@@ -29,7 +29,7 @@ from nac.kit.settings import variables
 from nac.logs.events.document import from_json, to_json
 from nac.onboarding.templates.document import TemplateDocument, list_parts, parse_template
 from nac.policies.facts import use_rule_names
-from nac.policies.policy_tests import run_tests
+from nac.policies.policy_test_runner import run_tests
 from nac.policies.schema import policy_schema
 from tests.factories.dictionary import installed_dictionary
 

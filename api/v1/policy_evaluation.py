@@ -24,7 +24,7 @@ from nac.policies import replay_jobs
 from nac.policies import service as policies
 from nac.policies.json_rows import mistake_rows, replay_row
 from nac.policies.nas_support import list_vendor_limits, list_vendor_names
-from nac.policies.policy_tests import test_row
+from nac.policies.policy_test_runner import test_row
 from nac.policies.replay_jobs import ReplayOptions
 from nac.policies.replays import MAX_DAYS
 from nac.policies.schema import policy_schema

@@ -31,7 +31,7 @@ from nac.policies.document_checks import (
     find_unsupported_at_site,
     require_dictionary,
 )
-from nac.policies.policy_tests import PolicyTestResult, PolicyTestsFailed, require_passed, run_tests
+from nac.policies.policy_test_runner import PolicyTestResult, PolicyTestsFailed, require_passed, run_tests
 from nac.policies.publish_gate import UnacknowledgedDifferences
 from nac.policies.repository import ORDERS as ORDERS
 from nac.policies.site_context import site_contexts_by_slug
