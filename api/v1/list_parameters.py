@@ -9,7 +9,7 @@ from typing import Annotated, TypedDict, TypeVar
 from fastapi import Query
 from pydantic import Field
 
-from api.v1.paging import Item, Page, SortedPaging
+from api.v1.paging import Item, Page, SortedPaging, build_invalid_place
 from api.v1.timestamps import EARLIEST, LATEST, PastMoment
 from nac.kit.errors import InvalidInput
 from nac.sessions.log_search import LogKey, LogSearchResult
@@ -34,11 +34,11 @@ def parse_number_key(text: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdecimal() and int(text[:20]) <= _MAX_BIGINT):
-        raise _build_invalid_place()
+        raise build_invalid_place()
     return int(text[:20])
 
 
-def parse_moment_key(text: str) -> tuple[datetime, int] | None:
+def parse_log_key(text: str) -> tuple[datetime, int] | None:
     """Parse the key in the cursor of a list that is sorted by time, then by number. Raises InvalidInput."""
     if not text:
         return None
@@ -47,14 +47,14 @@ def parse_moment_key(text: str) -> tuple[datetime, int] | None:
     try:
         at = datetime.fromisoformat(moment)
     except ValueError as exc:
-        raise _build_invalid_place() from exc
+        raise build_invalid_place() from exc
     if row is None or at.tzinfo is None or not EARLIEST <= at <= LATEST:
-        raise _build_invalid_place()
+        raise build_invalid_place()
     return at, row
 
 
-def format_moment_key(at: datetime, row: int) -> str:
-    """Return the key of a row, for a cursor that `parse_moment_key` later parses."""
+def format_log_key(at: datetime, row: int) -> str:
+    """Return the key of a row, for a cursor that `parse_log_key` later parses."""
     return f"{at.isoformat()} {row}"
 
 
@@ -83,7 +83,7 @@ def build_log_range(paging: SortedPaging, since: datetime | None, until: datetim
     if since is not None and until is not None and until <= since:
         raise InvalidInput("`until` must be after `since`.", place="until", remedy="Set a later time for `until`.")
     first, last = (until, since) if paging.goes_down else (since, until)
-    bounds = [key for key in (parse_moment_key(paging.after()), (first, 0) if first else None) if key]
+    bounds = [key for key in (parse_log_key(paging.after()), (first, 0) if first else None) if key]
     before = (min if paging.goes_down else max)(bounds, default=None)
     return LogRange(before=before, until=last, limit=paging.limit, oldest_first=not paging.goes_down)
 
@@ -92,10 +92,6 @@ def build_log_page(paging: SortedPaging, search: LogSearchResult[Row], item: Cal
     key = search.next
     return LogPage(
         items=[item(row) for row in search.rows],
-        next=paging.cursor(format_moment_key(*key)) if key else None,
+        next=paging.cursor(format_log_key(*key)) if key else None,
         searched_to=key[0] if key else None,
     )
-
-
-def _build_invalid_place() -> InvalidInput:
-    return InvalidInput("Invalid cursor in `after`.", place="after", remedy="Repeat the request without `after`.")

@@ -10,10 +10,9 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.routes import NounRouter
 from api.v1.coa_requests import CoaRequest, build_coa_request
-from api.v1.list_parameters import Mac, NasName, RowNumber, SiteSlug, User, format_moment_key, parse_moment_key
-from api.v1.paging import Page, SortedPaging, require_time_paging
+from api.v1.list_parameters import Mac, NasName, RowNumber, SiteSlug, User, format_log_key, parse_log_key
+from api.v1.paging import Page, SortedPaging, build_invalid_place, require_time_paging
 from api.v1.timestamps import PastMoment
-from nac.kit.errors import InvalidInput
 from nac.kit.mac import display_mac
 from nac.kit.permissions import Effect, Permission
 from nac.models import AuthLog
@@ -129,7 +128,7 @@ def list_sessions(
             oldest_first=not paging.goes_down,
         )
         return paging.page(
-            rows, lambda row: f"{row.key.part} {format_moment_key(row.key.moment, row.key.id)}", _build_session
+            rows, lambda row: f"{row.key.part} {format_log_key(row.key.moment, row.key.id)}", _build_session
         )
 
 
@@ -173,15 +172,11 @@ def _create_coa_request(access: Access, row: int, kind: CoaKind) -> CoaRequest:
 
 def _parse_key(text: str) -> SessionKey | None:
     word, _, rest = text.partition(" ")
-    key = parse_moment_key(rest)
+    key = parse_log_key(rest)
     if key is None and not text:
         return None
     if key is None or word not in _SESSION_STATES:
-        raise InvalidInput(
-            "Invalid cursor in `after`.",
-            place="after",
-            remedy="Repeat the request without `after`.",
-        )
+        raise build_invalid_place()
     return SessionKey(_SESSION_STATES[word], *key)
 
 
