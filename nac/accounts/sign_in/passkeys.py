@@ -34,8 +34,6 @@ from nac.models import Passkey, Person
 MAX_PASSKEYS = 20
 _RELYING_PARTY_NAME = "Admit"
 _NONCE_BYTES = 32
-# Maximum length of a passkey's response in JSON. Browsers send about 2 KB if the server requests no attestation.
-MAX_CREDENTIAL_LENGTH = 20_000
 _MAX_ID_LENGTH = 1_400
 # Errors that the library `webauthn` and its parsers raise for invalid input.
 _INVALID_CREDENTIAL_ERRORS = (
