@@ -19,6 +19,7 @@ _WAITING = text("SELECT waiting_work(:list_every)")
 # Seconds after which the message of a started job expires. A job may wait for other jobs if the worker has few
 # processes.
 _EXPIRES_SECONDS = 60
+_KEPT_SECONDS = 3600
 
 
 def list_waiting_jobs() -> Sequence[str]:
@@ -36,9 +37,6 @@ def dispatch_waiting_jobs() -> None:
     """
     for job in list_waiting_jobs():
         current_app.send_task(job, expires=_EXPIRES_SECONDS)
-
-
-_KEPT_SECONDS = 3600
 
 
 @shared_task(name="worker.heartbeat")
