@@ -16,12 +16,12 @@ from loadtest.moj_data import MojSite
 from loadtest.processes import BenchError
 from nac.cellformat.replica.store import ReplicaReader, ReplicaWriter
 from nac.kit.clock import utc_now
-from nac.kit.db import CellScope, TenantScope, make_engine, session_scope
+from nac.kit.db import CellScope, TenantScope, driver_connection, make_engine, session_scope
 from nac.kit.ids import TenantId
 from nac.models import Endpoint, Nas, Policy, PolicyVersion, Site
 from nac.policies.document_checks import require_dictionary
 from nac.tenancy.cells import service as cells
-from radius.agent.alarms import Alarms, driver_connection
+from radius.agent.alarms import Alarms
 from radius.agent.replica.loader import ReplicaLoader, TenantKey
 from radius.module.policies import CompiledPolicies
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nac.kit.clock import utc_now
-from nac.kit.db import driver_connection
 
 # An alarm about an event stays active for a day after the event, so that a person still sees it.
 EVENT_ALARM_SECONDS = 24 * 3600.0
@@ -132,9 +131,6 @@ class Alarms:
     def _make_room(self) -> None:
         if len(self._entries) < MAX_ACTIVE_ALARMS:
             self._crowded_since = None
-
-
-__all__ = ["driver_connection", "first_error_line"]
 
 
 def first_error_line(exc: BaseException) -> str:

@@ -25,13 +25,13 @@ from sqlalchemy.orm import Session
 from nac.cellformat.replica.records import SlotRecord
 from nac.cellformat.replica.writer import ReplicaFull, ReplicaWriter
 from nac.engine.dictionary import Dictionary, read_dictionary, to_json
-from nac.kit.db import CellScope, make_engine, require_current_schema, session_scope
+from nac.kit.db import CellScope, driver_connection, make_engine, require_current_schema, session_scope
 from nac.kit.errors import AdmitError, CellTaken, SchemaTooNew, SchemaTooOld
 from nac.kit.ids import CellId, TenantId
 from nac.kit.secrets import MasterKeyFile, Sealer, SecretsError
 from nac.kit.settings import Settings
 from nac.tenancy.cells import service as cells
-from radius.agent.alarms import Alarms, driver_connection, first_error_line
+from radius.agent.alarms import Alarms, first_error_line
 from radius.agent.coa.queue import CoaQueue
 from radius.agent.coa.sender import CoaSender
 from radius.agent.maintenance import CellMaintenance

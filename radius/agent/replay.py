@@ -14,11 +14,11 @@ import psycopg
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from nac.kit.db import CellScope, session_scope
+from nac.kit.db import CellScope, driver_connection, session_scope
 from nac.kit.errors import AdmitError
 from nac.kit.ids import CellId
 from nac.kit.settings import Settings, SettingsError, load_settings
-from radius.agent.alarms import driver_connection, first_error_line
+from radius.agent.alarms import first_error_line
 from radius.agent.paths import CellPaths, read_identity
 from radius.agent.shipping.shipper import is_data_fault, list_cell_tenants, shipping_engine
 from radius.agent.shipping.streams import AccountingStream, AuthStream, Stream, StreamBatch

@@ -4,11 +4,11 @@ The test decides when reports of the NASes and records of the journal reach the 
 """
 
 from nac.kit.clock import epoch_microseconds
-from nac.kit.db import CellScope, session_scope
+from nac.kit.db import CellScope, driver_connection, session_scope
 from nac.pools.claims import ClaimsFile
 from nac.pools.service import PoolOptions, create_pool
 from radius.agent.accounting_parser import parse_accounting
-from radius.agent.alarms import Alarms, driver_connection
+from radius.agent.alarms import Alarms
 from radius.agent.pools import leases
 from radius.agent.pools.maintenance import ClaimsDirectory, PoolMaintenance
 from radius.module.open_pool import OpenPool

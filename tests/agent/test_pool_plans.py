@@ -6,8 +6,7 @@ from contextlib import nullcontext
 import pytest
 
 from nac.kit.clock import epoch_microseconds
-from nac.kit.db import CellScope, session_scope
-from radius.agent.alarms import driver_connection
+from nac.kit.db import CellScope, driver_connection, session_scope
 from radius.agent.pools import leases
 from radius.agent.pools.leases import to_datetime, use_ordered_index
 from tests.agent.pool_cell import POOL

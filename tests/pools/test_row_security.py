@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from sqlalchemy import Engine
 
-from nac.kit.db import CellScope, TenantScope, session_scope
+from nac.kit.db import CellScope, TenantScope, driver_connection, session_scope
 from nac.kit.errors import ScopeViolation, SeveralMistakes
 from nac.pools.service import (
     PoolNotFound,
@@ -15,7 +15,6 @@ from nac.pools.service import (
     release_address,
     update_pool,
 )
-from radius.agent.alarms import driver_connection
 from radius.agent.pools import leases
 from tests.factories.tenancy import ACTOR, make_cell, make_platform, make_tenant
 from tests.row_snapshots import snapshotted

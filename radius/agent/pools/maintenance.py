@@ -18,11 +18,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import epoch_microseconds
-from nac.kit.db import CellScope, session_scope
+from nac.kit.db import CellScope, driver_connection, session_scope
 from nac.kit.errors import AdmitError
 from nac.kit.ids import CellId
 from nac.pools.claims import SUFFIX, Claim, allocate_entries, parse_created_at, read_claims, read_grants
-from radius.agent.alarms import Alarms, driver_connection, first_error_line
+from radius.agent.alarms import Alarms, first_error_line
 from radius.agent.pools import leases
 from radius.agent.small_files import write_small_file
 

@@ -25,10 +25,10 @@ from nac.cellformat.replica.records import SlotRecord
 from nac.cellformat.replica.writer import ReplicaWriter, WriteBatch
 from nac.engine import ReplyDictionary
 from nac.kit.clock import epoch_microseconds, epoch_seconds
-from nac.kit.db import CellScope, connect, session_scope
+from nac.kit.db import CellScope, connect, driver_connection, session_scope
 from nac.kit.errors import AdmitError, NotFound
 from nac.kit.ids import CellId
-from radius.agent.alarms import Alarms, driver_connection, first_error_line
+from radius.agent.alarms import Alarms, first_error_line
 from radius.agent.replica.loader import ReplicaLoader, TenantKey
 from radius.agent.replica.pools import ClaimsFileLookup, no_claims_file
 from radius.agent.sessions.counts import SESSION_NOUN as SESSION

@@ -16,11 +16,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from nac.cellformat.journal.reader import JournalReader, RecordBatch, SegmentPosition
 from nac.kit.clock import epoch_microseconds
-from nac.kit.db import CellScope, make_engine, session_scope
+from nac.kit.db import CellScope, driver_connection, make_engine, session_scope
 from nac.kit.errors import AdmitError, CellTaken
 from nac.kit.ids import CellId
 from nac.tenancy.cells.service import SHIPPING_LOCK
-from radius.agent.alarms import Alarms, driver_connection, first_error_line
+from radius.agent.alarms import Alarms, first_error_line
 from radius.agent.shipping.quarantine import RejectedRecord, quarantine_records
 from radius.agent.shipping.streams import StrayRecord, Stream, StreamBatch
 
