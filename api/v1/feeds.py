@@ -19,7 +19,7 @@ from api.v1.timestamps import PastMoment
 from nac.kit.clock import utc_now
 from nac.kit.permissions import Effect, Permission
 from nac.logs.feeds import service as feeds
-from nac.logs.feeds.repository import ORDERS
+from nac.logs.feeds.repository import ORDERS, FeedBacklog
 from nac.logs.feeds.service import FeedUnreachable, InvalidFeed
 from nac.logs.feeds.settings import SyslogSettings, WebhookSettings, parse_settings, visible_settings
 from nac.models import Feed as FeedRow
@@ -194,7 +194,8 @@ def list_feeds(
     """
     with access.read() as session:
         rows = feeds.list_page(session, tenant_id=access.tenant_id, span=paging.span, text=text, kind=kind or "")
-        return paging.ordered(rows, lambda row: Feed(**_describe_feed(session, row)))
+        backlogs = feeds.get_backlogs(session, tenant_id=access.tenant_id, feed_ids=[row.id for row in rows])
+        return paging.ordered(rows, lambda row: Feed(**_describe_feed(row, backlogs[row.id])))
 
 
 @router.post("", status_code=201, operation_id="createFeed")
@@ -388,8 +389,7 @@ def _respond_with_feed(change: Change, row: FeedRow) -> FeedDetail:
     return change.answer(FeedDetail(**_describe_feed_detail(change.session, row)))
 
 
-def _describe_feed(session: Session, row: FeedRow) -> dict[str, Any]:
-    waiting = feeds.get_backlog(session, row)
+def _describe_feed(row: FeedRow, waiting: FeedBacklog) -> dict[str, Any]:
     settings = parse_settings(row.kind, visible_settings(row))
     return {
         "name": row.slug,
@@ -404,10 +404,10 @@ def _describe_feed(session: Session, row: FeedRow) -> dict[str, Any]:
 
 
 def _describe_feed_detail(session: Session, row: FeedRow) -> dict[str, Any]:
-    settings = visible_settings(row)
+    settings, waiting = visible_settings(row), feeds.get_backlog(session, row)
     return {
-        **_describe_feed(session, row),
-        "replays": feeds.get_backlog(session, row).replays,
+        **_describe_feed(row, waiting),
+        "replays": waiting.replays,
         "paused_because": row.paused_because,
         "failing_since": row.failing_since,
         "failure": row.failure,

@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
@@ -12,9 +13,10 @@ from nac.models import Feed
 
 ORDERS = SortOrders({"name": (Feed.slug,), "kind": (Feed.kind, Feed.slug), "created_at": (Feed.created_at, Feed.id)})
 _BACKLOG_SQL = text("""
-SELECT coalesce(sum(m.events), 0)::bigint, min(m.at), coalesce(bool_or(m.events IS NULL), false)
-FROM feed_marks m JOIN feeds f ON f.id = :feed
+SELECT f.id, coalesce(sum(m.events), 0)::bigint, min(m.at), bool_or(m.events IS NULL)
+FROM feed_marks m JOIN feeds f ON f.id = ANY (:feeds)
 WHERE m.tenant_id = :tenant AND feed_wants(f, m) AND NOT feed_has(f, m)
+GROUP BY f.id
 """)
 
 
@@ -24,6 +26,9 @@ class FeedBacklog(NamedTuple):
     # Time of the first waiting event; None if no event waits.
     since: datetime | None
     replays: bool
+
+
+_EMPTY_BACKLOG = FeedBacklog(events=0, since=None, replays=False)
 
 
 def get_by_slug(session: Session, tenant_id: TenantId, slug: str, *, lock: bool = False) -> Feed | None:
@@ -46,5 +51,11 @@ def count_feeds(session: Session, tenant_id: TenantId) -> int:
     return session.scalar(select(func.count()).where(Feed.tenant_id == tenant_id)) or 0
 
 
+def get_backlogs(session: Session, tenant_id: TenantId, feed_ids: Sequence[UUID]) -> dict[UUID, FeedBacklog]:
+    """Return the backlogs of the feeds by id, with one statement."""
+    rows = session.execute(_BACKLOG_SQL, {"feeds": list(feed_ids), "tenant": tenant_id})
+    return dict.fromkeys(feed_ids, _EMPTY_BACKLOG) | {row[0]: FeedBacklog(*row[1:]) for row in rows}
+
+
 def get_backlog(session: Session, feed: Feed) -> FeedBacklog:
-    return FeedBacklog(*session.execute(_BACKLOG_SQL, {"feed": feed.id, "tenant": feed.tenant_id}).one())
+    return get_backlogs(session, feed.tenant_id, [feed.id])[feed.id]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import msgspec
 from sqlalchemy import insert
@@ -279,6 +279,10 @@ def require_feed(session: Session, *, tenant_id: TenantId, slug: str, lock: bool
 
 def get_backlog(session: Session, feed: Feed) -> FeedBacklog:
     return repository.get_backlog(session, feed)
+
+
+def get_backlogs(session: Session, *, tenant_id: TenantId, feed_ids: Sequence[UUID]) -> dict[UUID, FeedBacklog]:
+    return repository.get_backlogs(session, tenant_id, feed_ids)
 
 
 def get_state(feed: Feed, waiting: FeedBacklog, *, now: datetime) -> FeedState:

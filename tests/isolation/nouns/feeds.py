@@ -11,18 +11,18 @@ def _fill_tenant(filler: Filler, things: Things) -> None:
 
 NOUN = Noun(
     operations={
-        "listFeeds": Operation(4),
+        "listFeeds": Operation(3),
         "createFeed": Operation(
-            10, {"kind": "webhook", "name": "$new_slug", "settings": {"url": "https://siem.example/$new_name"}}
+            9, {"kind": "webhook", "name": "$new_slug", "settings": {"url": "https://siem.example/$new_name"}}
         ),
-        "getFeed": Operation(4),
-        "updateFeed": Operation(11, {"url": "https://siem.example/$new_name"}),
-        "deleteFeed": Operation(9),
+        "getFeed": Operation(3),
+        "updateFeed": Operation(9, {"url": "https://siem.example/$new_name"}),
+        "deleteFeed": Operation(8),
         "testFeed": Operation(3),
-        "pauseFeed": Operation(12, {"because": "$new_name"}),
-        "resumeFeed": Operation(12, path={"feed": "paused_feed"}),
-        "replayFeed": Operation(13, {"since": "$lately"}),
-        "rotateFeedSecret": Operation(12, {}),
+        "pauseFeed": Operation(10, {"because": "$new_name"}),
+        "resumeFeed": Operation(10, path={"feed": "paused_feed"}),
+        "replayFeed": Operation(11, {"since": "$lately"}),
+        "rotateFeedSecret": Operation(10, {}),
     },
     names=("feed", "paused_feed"),
     fill_tenant=_fill_tenant,
