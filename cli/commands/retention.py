@@ -144,9 +144,11 @@ def limits_set(
 
     Shorter retention takes effect after a week.
     """
+    chosen = dict(zip(_LIMITS, (floor_days, default_days, ceiling_days, ceiling_bytes), strict=True))
+    if reset and (others := [f"--{name.replace('_', '-')}" for name, value in chosen.items() if value is not None]):
+        raise click.UsageError(f"--reset cannot be combined with {', '.join(others)}. Remove --reset, or the limits.")
     api = connect()
     before = call_operation(api, "get-retention-limits", log=log)
-    chosen = dict(zip(_LIMITS, (floor_days, default_days, ceiling_days, ceiling_bytes), strict=True))
     after: dict[str, Any] = {name: before[name] if chosen[name] is None else chosen[name] for name in _LIMITS}
     if after["ceiling_bytes"] == _DEFAULT:
         after["ceiling_bytes"] = None

@@ -96,5 +96,8 @@ def test_lower_platform_limits_need_confirmation(alpha: Admit) -> None:
     assert (made["ceiling_days"], made["default_days"], made["ceiling_bytes"]) == (400, 90, 1 << 30)
     wrong = alpha.run(*command, "--floor-days", "91")
     assert (wrong.exit_code, "not in ascending order" in wrong.stderr) == (2, True)
+    mixed = alpha.run(*command, "--reset", "--floor-days", "7", "--ceiling-bytes", "none")
+    assert (mixed.exit_code, "cannot be combined with --floor-days, --ceiling-bytes." in mixed.stderr) == (2, True)
+    assert alpha.json("retention", "limits", "show")[0]["ceiling_days"] == 400
     alpha.json(*command, "--reset")
     assert alpha.json("retention", "limits", "show")[0]["ceiling_days"] == 730
