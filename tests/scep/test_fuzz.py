@@ -40,6 +40,21 @@ def test_changed_contents_in_valid_envelopes_are_rejected(server, app_engine, al
     assert issued(app_engine, alpha) == 0
 
 
+def test_changed_or_truncated_message_is_rejected(server, app_engine, alpha):
+    """The content is no request. So no message counts as a guess of a challenge, after which all get status 429."""
+    device, registration = Device(), server.registration()
+    good = device.message(b"no request", registration)
+
+    @_FEW
+    @given(st.one_of(mutations(good), st.integers(0, len(good) - 1).map(lambda end: good[:end])))
+    def changed(message: bytes) -> None:
+        _check_response(server, message)
+
+    changed()
+    assert server.ask(good).status == "2"
+    assert issued(app_engine, alpha) == 0
+
+
 def test_any_query_gets_a_response(server):
     @_FEW
     @given(
