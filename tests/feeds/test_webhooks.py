@@ -70,7 +70,7 @@ def test_events_arrive_in_signed_batches(acme: Tenancy, receiver: WebhookReceive
     assert (acme.feed().delivered, acme.state()) == (250, "ok")
 
 
-@pytest.mark.parametrize("code", [400, 401, 503])
+@pytest.mark.parametrize("code", [400, 401, 404, 408, 429, 500, 503])
 def test_error_status_is_retried_with_the_same_id(acme: Tenancy, receiver: WebhookReceiver, secret: str, code: int):
     acme.log("a", "b")
     receiver.answers = [status(code)]
@@ -188,7 +188,7 @@ def test_single_rejected_event_waits_for_others_to_succeed(acme: Tenancy, receiv
     assert (acme.feed().lost, acme.state()) == (1, "ok")
 
 
-@pytest.mark.parametrize("code", [401, 429, 503])
+@pytest.mark.parametrize("code", [401, 403, 404, 408, 429, 502, 503, 504])
 def test_status_unrelated_to_the_events_drops_none(acme: Tenancy, receiver: WebhookReceiver, secret: str, code: int):
     acme.log("a", "b")
     rejecting(receiver, "a", code=code)
