@@ -112,8 +112,10 @@ def client_context(
     key: str,
     trusted: str | None = None,
     version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
+    ciphers: str = "",
 ) -> ssl.SSLContext:
-    """Return a TLS context for `Supplicant`. `certificate` (with its chain) and `key` are PEM files.
+    """Return a TLS context for `Supplicant`. `certificate` (with its chain) and `key` are PEM files. `ciphers` is in
+    the format of OpenSSL; "" for the default.
 
     Without `trusted` (PEM text), the context does not verify the server's chain. TLS still verifies that the server has
     the key of the server's certificate.
@@ -125,6 +127,8 @@ def client_context(
         context.verify_mode = ssl.CERT_NONE
     else:
         context.load_verify_locations(cadata=trusted)
+    if ciphers:
+        context.set_ciphers(ciphers)
     context.load_cert_chain(certificate, key)
     return context
 

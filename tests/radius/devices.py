@@ -18,10 +18,13 @@ UNTIL_OUR_CERTIFICATE = 2
 class Device:
     """A device that keeps its TLS session from one visit to the next. `mac` identifies its records in the journal."""
 
-    def __init__(self, client: ClientFiles, version: ssl.TLSVersion, *, attributes: bytes = b"") -> None:
+    def __init__(
+        self, client: ClientFiles, version: ssl.TLSVersion, *, attributes: bytes = b"", ciphers: str = ""
+    ) -> None:
         """Create the device. `attributes` are those that its NAS adds."""
         self.mac = new_mac()
-        self._context = client_context(certificate=str(client.chain_file), key=str(client.key_file), version=version)
+        files = {"certificate": str(client.chain_file), "key": str(client.key_file)}
+        self._context = client_context(**files, version=version, ciphers=ciphers)
         self._supplicant = Supplicant(
             self._context, client.name, encode_attribute(CALLING_STATION_ID, self.mac) + attributes
         )

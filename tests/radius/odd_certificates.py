@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from pki import der
-from pki.keys import generate_key
+from pki.keys import PrivateKey, generate_key
 from pki.serials import random_serial
 from tests.pki import raw_certificates
 from tests.radius.tenants import Authorities, ClientFiles
@@ -19,6 +19,7 @@ from tests.radius.tenants import Authorities, ClientFiles
 EMAIL, DNS, URI = 0x81, 0x82, 0x86
 _UPN = der.encode(der.OBJECT_IDENTIFIER, bytes.fromhex("2b060104018237140203"))
 _ECDSA_SHA256 = der.encode(der.SEQUENCE, der.encode(der.OBJECT_IDENTIFIER, bytes.fromhex("2a8648ce3d040302")))
+_ECDSA_SHA1 = der.encode(der.SEQUENCE, der.encode(der.OBJECT_IDENTIFIER, bytes.fromhex("2a8648ce3d0401")))
 _CLIENT_AUTH = der.encode(der.OBJECT_IDENTIFIER, bytes.fromhex("2b06010505070302"))
 _GENERALIZED_TIME = 0x18
 _UTC_TIME = 0x17
@@ -40,9 +41,12 @@ def odd_client(
     names: bytes = b"",
     serial: int = 0,
     generalized_end: bool = False,
+    key: PrivateKey | None = None,
+    uses_sha1: bool = False,
 ) -> ClientFiles:
     """Create a client certificate. `subject` is an argument of raw.name. `names` are encoded GeneralNames."""
-    key = generate_key()
+    key = key or generate_key()
+    algorithm = _ECDSA_SHA1 if uses_sha1 else _ECDSA_SHA256
     begin, end = authorities.now - timedelta(hours=1), authorities.now + timedelta(days=30)
     times = der.encode(_UTC_TIME, begin.strftime("%y%m%d%H%M%SZ").encode())
     if generalized_end:
@@ -54,7 +58,7 @@ def odd_client(
         der.SEQUENCE,
         der.encode(0xA0, der.encode(der.INTEGER, b"\x02"))
         + der.encode(der.INTEGER, _integer(serial or random_serial()))
-        + _ECDSA_SHA256
+        + algorithm
         + issuer.subject.public_bytes()
         + der.encode(der.SEQUENCE, times)
         + raw_certificates.name(*subject)
@@ -62,8 +66,9 @@ def odd_client(
         + der.encode(0xA3, der.encode(der.SEQUENCE, _extensions(names))),
     )
     assert isinstance(authorities.issuing.key, ec.EllipticCurvePrivateKey)
-    signature = authorities.issuing.key.sign(to_be_signed, ec.ECDSA(hashes.SHA256()))
-    encoded = der.encode(der.SEQUENCE, to_be_signed + _ECDSA_SHA256 + der.encode(der.BIT_STRING, b"\0" + signature))
+    digest = hashes.SHA1() if uses_sha1 else hashes.SHA256()  # noqa: S303 -- to be refused
+    signature = authorities.issuing.key.sign(to_be_signed, ec.ECDSA(digest))
+    encoded = der.encode(der.SEQUENCE, to_be_signed + algorithm + der.encode(der.BIT_STRING, b"\0" + signature))
     return authorities.write_client(file_name, x509.load_der_x509_certificate(encoded), key)
 
 

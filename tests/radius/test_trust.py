@@ -10,13 +10,17 @@ import pytest
 from nac.cellformat.replica.records import CertificateRecord, ExternalStatusRecord, SlotRecord
 from nac.cellformat.replica.store import ReplicaWriter
 from nac.kit.radius_packet import ACCESS_REJECT
+from pki import der as asn1
 from pki.openssl_names import subject_line
 from radius.module import trust
 from radius.module.tls_sessions import certificate_attributes
 from radius.module.trust import check_certificate, find_issuer
+from tests.certificates.uploads import weak_key
+from tests.pki import raw_certificates
 from tests.radius.client_certificates import issued_client, subject
 from tests.radius.devices import VERSIONS, Device, is_resumed
 from tests.radius.imitations import imitate
+from tests.radius.odd_certificates import odd_client
 from tests.radius.supplicant import TLS_1_2, TLS_1_3, eap_tls
 from tests.radius.tenants import Authorities, der
 from tests.radius.trusted_authorities import put_issuer, put_trusted, trusted
@@ -121,6 +125,15 @@ class TestExternal:
         assert first.external_authority == issuer.authorities[0].authority_id
         assert first.external_certificate == der(client.certificate)
         assert {(record.external_authority, record.external_certificate) for record in others} == {("", b"")}
+
+    @both
+    @pytest.mark.parametrize("weakness", [{"key": weak_key()}, {"uses_sha1": True}], ids=["1024 bits", "sha1"])
+    def test_weak_certificate_of_a_trusted_authority_is_rejected(self, cell, trusting, corporate, version, weakness):
+        name = [(raw_certificates.COMMON_NAME, asn1.UTF8_STRING, b"laptop")]
+        Device(odd_client(corporate, "strong", name), version).visit(trusting, vlan="10")
+        weak = Device(odd_client(corporate, "weak", name, **weakness), version, ciphers="DEFAULT@SECLEVEL=0")
+        weak.visit(trusting, expected=ACCESS_REJECT)
+        assert [record.reason for record in cell.decisions()] == ["rule-permitted", "certificate-invalid"]
 
     @both
     def test_external_device_is_rejected_at_the_other_tenant(self, cell, trusting, corporate, version):
