@@ -34,5 +34,7 @@ def read_signing_request(data: bytes) -> SigningRequest:
     except UNREADABLE_ERRORS as exc:
         raise RequestNotAllowed("This is not a readable PKCS#10 request in PEM or DER.") from exc
     if not proven:
-        raise RequestNotAllowed("The signing request is not signed with the key that it contains.")
+        raise RequestNotAllowed(
+            "The signing request is not signed with the key that it contains and SHA-256, SHA-384 or SHA-512."
+        )
     return SigningRequest(require_acceptable(key), *names)

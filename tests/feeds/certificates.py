@@ -13,6 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from tests.certificates.uploads import weak_key
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -29,9 +31,9 @@ class Pair:
 
 
 @cache
-def self_signed(name: str) -> Pair:
+def self_signed(name: str, *, is_weak: bool = False) -> Pair:
     """A self-signed certificate of the host `name`."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    key, now = weak_key() if is_weak else ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
     builder = builder.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(days=1))

@@ -26,6 +26,7 @@ def webhook(**given) -> WebhookSettings:
 
 
 MINE = self_signed("nac.example")
+WEAK = self_signed("weak.example", is_weak=True)
 SECRETS = WebhookSettings(
     url="https://siem.example:8443/of-the-receiver?key=1", headers={"Authorization": "Splunk of-the-receiver"}
 )
@@ -92,9 +93,10 @@ def test_settings_at_their_limits_are_accepted(settings):
         (MINE.certificate, "no PEM", "client_key"),
         ("no PEM", MINE.key, "client_certificate"),
         ("", MINE.key, "client_certificate"),
+        (WEAK.certificate, WEAK.key, "client_certificate"),
     ],
 )
-def test_certificate_and_key_must_match(certificate, key, place):
+def test_certificate_and_key_must_match_and_be_strong(certificate, key, place):
     found = find_mistakes(syslog(client_certificate=certificate), client_key=key)
     assert [where for where, _ in found] == [place]
 

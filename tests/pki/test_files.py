@@ -109,6 +109,8 @@ def test_invalid_request_is_rejected(tmp_path):
         (made.replace(b"laptop 1", b"laptop 2"), RequestNotAllowed, "not signed with the key that it contains"),
         (version_1, RequestNotAllowed, "not a readable"),
         (_request(tmp_path, "-newkey", "rsa:1024"), KeyNotAllowed, "1024 bits; 2,048 to 4,096"),
+        (_request(tmp_path, *_P256, "-sha1"), RequestNotAllowed, "SHA-256, SHA-384 or SHA-512"),
+        (_request(tmp_path, "-newkey", "rsa:2048", "-md5"), RequestNotAllowed, "SHA-256, SHA-384 or SHA-512"),
         (b"", RequestNotAllowed, "not a readable|maximum is"),
         (b"-----BEGIN CERTIFICATE REQUEST-----", RequestNotAllowed, "not a readable|maximum is"),
         (b"\x30\x00", RequestNotAllowed, "not a readable|maximum is"),

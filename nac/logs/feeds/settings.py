@@ -199,6 +199,12 @@ def _key_pair_mistakes(certificate: str, key: str) -> Iterator[tuple[str, str]]:
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     if public.public_bytes(*form) != certified.public_bytes(*form):
         yield "client_key", "the key does not belong to the certificate"
+        return
+    try:
+        tls_context(client_certificate=certificate, client_key=key)
+    except ssl.SSLError as exc:
+        # OpenSSL rejects weak keys and signatures.
+        yield "client_certificate", f"cannot be used for TLS: {exc.reason}"
 
 
 def _webhook_mistakes(settings: WebhookSettings) -> Iterator[tuple[str, str]]:

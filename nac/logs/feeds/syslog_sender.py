@@ -8,7 +8,6 @@ closed without a reset. docs/how-to/feeds.md describes the remaining risk.
 import array
 import asyncio
 import fcntl
-import os
 import ssl
 import termios
 from collections.abc import Sequence
@@ -164,11 +163,4 @@ async def _read_to_end(reader: asyncio.StreamReader) -> str:
 
 @lru_cache(maxsize=64)
 def _client_tls_context(ca_certificate: str, client_certificate: str, client_key: str) -> ssl.SSLContext:
-    context = tls_context(ca_certificate)
-    if client_certificate:
-        # The ssl module loads keys only from files, so use a file in memory that only this process can open.
-        with open(os.memfd_create("client", os.MFD_CLOEXEC), "wb") as file:
-            file.write(f"{client_certificate}\n{client_key}".encode())
-            file.flush()
-            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
-    return context
+    return tls_context(ca_certificate, client_certificate=client_certificate, client_key=client_key)
