@@ -75,7 +75,7 @@ def _log(line: str) -> None:
 
 
 def _quick(options: argparse.Namespace) -> None:
-    results, findings = run_quick(_works(options.only), rounds=options.rounds, seconds=options.seconds, tell=_log)
+    results, findings = run_quick(_works(options.only), rounds=options.rounds, seconds=options.seconds, log_line=_log)
     _show(options, results, findings)
 
 
@@ -84,7 +84,7 @@ def _moj(options: argparse.Namespace) -> None:
 
     PostgreSQL is stopped while the devices of the measurement authenticate.
     """
-    results, findings = run_moj(_works(options.only), rounds=options.rounds, seconds=options.seconds, tell=_log)
+    results, findings = run_moj(_works(options.only), rounds=options.rounds, seconds=options.seconds, log_line=_log)
     _show(options, results, findings)
 
 
@@ -93,7 +93,7 @@ def _peers(options: argparse.Namespace) -> None:
     works = _works(options.only)
     with running_peers(_peer_names(works), list_known_devices(make_tenants())) as peers:
         plan = {work: [peers[name] for name in PEERS_OF[work]] for work in works}
-        _show(options, run_rounds(plan, rounds=options.rounds, seconds=options.seconds, tell=_log))
+        _show(options, run_rounds(plan, rounds=options.rounds, seconds=options.seconds, log_line=_log))
 
 
 def _cell(options: argparse.Namespace) -> None:
@@ -106,7 +106,7 @@ def _cell(options: argparse.Namespace) -> None:
         cell = stack.enter_context(BareCell(folder, tenants, slots=_DEFAULT_SLOTS)).system()
         peers = stack.enter_context(running_peers(names, list_known_devices(tenants)))
         plan = {work: [cell, *(peers[name] for name in PEERS_OF[work] if name in peers)] for work in works}
-        _show(options, run_rounds(plan, rounds=options.rounds, seconds=options.seconds, tell=_log))
+        _show(options, run_rounds(plan, rounds=options.rounds, seconds=options.seconds, log_line=_log))
 
 
 def _peer_names(works: Sequence[str]) -> list[str]:

@@ -62,12 +62,12 @@ class ProvisionedTenant:
 class BenchTenants:
     """Creates tenants. At the end of the `with` block, deletes these tenants and their logs."""
 
-    def __init__(self, installation: Installation, folder: Path, tell: Callable[[str], None]) -> None:
+    def __init__(self, installation: Installation, folder: Path, log_line: Callable[[str], None]) -> None:
         """Create the object. `folder` is the folder for the client certificates."""
         self._installation = installation
         self._engine = installation.engine
         self._folder = folder
-        self._tell = tell
+        self._log_line = log_line
 
     def __enter__(self) -> "BenchTenants":
         # Delete tenants of an earlier benchmark that was killed.
@@ -194,7 +194,7 @@ class BenchTenants:
             ours = {msp.id for msp in msps.list_msps(session) if msp.slug == MSP}
             doomed = [tenant.id for tenant in tenants.list_tenants(session) if tenant.msp_id in ours]
         for tenant_id in doomed:
-            self._tell(f"removing bench tenant {tenant_id}")
+            self._log_line(f"removing bench tenant {tenant_id}")
             with session_scope(PlatformScope(), engine=self._engine) as session:
                 tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id)
                 tenant_purge.purge_tenant(session, actor=ACTOR, tenant_id=tenant_id)

@@ -30,17 +30,17 @@ class _Probe:
     kind = "probe"
     code = ACCESS_REQUEST
 
-    def __init__(self, asked: PapRequest, tell: Callable[[float, int], None]) -> None:
+    def __init__(self, asked: PapRequest, record: Callable[[float, int], None]) -> None:
         self.target = asked.target
         self._request = asked.first()
-        self._tell = tell
+        self._record = record
 
     def first(self) -> Request:
         self._sent_at = perf_counter()
         return self._request
 
     def receive(self, reply: bytes) -> Request | str:
-        self._tell(self._sent_at, reply[0])
+        self._record(self._sent_at, reply[0])
         return "" if reply[0] in (ACCESS_ACCEPT, ACCESS_REJECT) else f"code {reply[0]}"
 
 
@@ -66,7 +66,7 @@ def seconds_until_decided(
     """
     decided: list[float] = []
 
-    def tell(sent_at: float, code: int) -> None:
+    def record(sent_at: float, code: int) -> None:
         if code == wanted:
             decided.append(sent_at)
 
@@ -77,7 +77,7 @@ def seconds_until_decided(
         if decided:
             return None
         turns += 1
-        return _Probe(asked, tell) if turns % 2 else others()
+        return _Probe(asked, record) if turns % 2 else others()
 
     with RadiusClient() as client:
         run = client.run(source, count=_MAX_SECONDS * _PER_SECOND, window=4096, per_second=_PER_SECOND)

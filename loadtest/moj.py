@@ -45,7 +45,7 @@ _PER_SECOND_AND_CORE = 340
 LogLine = Callable[[str], None]
 
 
-def run_moj(works: Sequence[str], *, rounds: int, seconds: float, tell: LogLine) -> tuple[Results, list[Finding]]:
+def run_moj(works: Sequence[str], *, rounds: int, seconds: float, log_line: LogLine) -> tuple[Results, list[Finding]]:
     """Start the installation, run the measurements, and remove the installation.
 
     Raises BenchError if a result is missing or unreliable.
@@ -54,37 +54,39 @@ def run_moj(works: Sequence[str], *, rounds: int, seconds: float, tell: LogLine)
     if not chosen:
         raise BenchError(f"The data set does not support {', '.join(works)}. Choose mab or tls.")
     with ExitStack() as stack:
-        tell("starting a private installation")
+        log_line("starting a private installation")
         private = stack.enter_context(PrivateInstallation(CELL_TENANT_PACKETS_PER_SECOND="0"))
         installation = private.installation
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-")))
-        tenants = BenchTenants(installation, folder, tell)
+        tenants = BenchTenants(installation, folder, log_line)
         made = tenants.provision(BenchTenant("moj", [BenchEndpoint("02bd00000000", GROUPS[0])]), clients=_CLIENTS)
         tenants.wait_live(made)
-        tell("loading its server certificate into radiusd")
+        log_line("loading its server certificate into radiusd")
         tenants.bake([made])
         sites = make_sites()
-        tell(f"{len(sites):,} sites, {sum(len(site.nases) for site in sites):,} NASes")
+        log_line(f"{len(sites):,} sites, {sum(len(site.nases) for site in sites):,} NASes")
         before = resident_bytes(installation.radiusd_pid())
         loaded = load_data_set(installation, made, sites)
         devices = [BenchDevice(made.target, nas.mac, nas.vlan, nas.nas) for site in sites for nas in site.nases]
         rows = StoredRows(installation, [made.tenant_id])
         for visit in ("first", "second"):
-            tell(f"{visit} request of each site: {_visit(devices[:: len(sites[0].nases)], rows)}")
-        tell(f"{2 * _CHANGES} changes of a rule, one by one")
+            log_line(f"{visit} request of each site: {_visit(devices[:: len(sites[0].nases)], rows)}")
+        log_line(f"{2 * _CHANGES} changes of a rule, one by one")
         changes = list(_change_rules(installation, made, sites, devices, rows))
         grown = (resident_bytes(installation.radiusd_pid()) - before) / 1e6
-        tell(f"in use {loaded.live:.1f} s after the commit; slowest policy compiled in {loaded.slowest * 1e3:.1f} ms")
-        tell(f"radiusd has grown by {grown:.0f} MB")
+        log_line(
+            f"in use {loaded.live:.1f} s after the commit; slowest policy compiled in {loaded.slowest * 1e3:.1f} ms"
+        )
+        log_line(f"radiusd has grown by {grown:.0f} MB")
         runs: list[RunResult] = []
         system = _system(installation, made, sites, devices, runs.append)
         with private.without("postgres"):
-            results = run_rounds({work: [system] for work in chosen}, rounds=rounds, seconds=seconds, tell=tell)
+            results = run_rounds({work: [system] for work in chosen}, rounds=rounds, seconds=seconds, log_line=log_line)
         back = perf_counter()
         for run in runs:
             rows.settle(run)
         found, answered = rows.verify()["auth"]
-        tell(f"{answered:,} answered, {found:,} rows {perf_counter() - back:.1f} s after PostgreSQL came back")
+        log_line(f"{answered:,} answered, {found:,} rows {perf_counter() - back:.1f} s after PostgreSQL came back")
     return results, _judge(results, loaded, changes)
 
 

@@ -39,7 +39,7 @@ LogLine = Callable[[str], None]
 
 
 def run_quick(
-    works: Sequence[str], *, rounds: int, seconds: float, tell: LogLine
+    works: Sequence[str], *, rounds: int, seconds: float, log_line: LogLine
 ) -> tuple[Results, list[findings.Finding]]:
     """Start the installation, run the measurements, and remove the installation.
 
@@ -47,46 +47,46 @@ def run_quick(
     """
     footprint: Footprint | None = None
     with ExitStack() as stack:
-        tell("starting a private installation")
+        log_line("starting a private installation")
         private = stack.enter_context(PrivateInstallation(slots=_SLOTS, CELL_TENANT_PACKETS_PER_SECOND="0"))
         installation = private.installation
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-")))
-        made = stack.enter_context(BenchTenants(installation, folder, tell))
-        tenants = _provision(made, tell)
+        made = stack.enter_context(BenchTenants(installation, folder, log_line))
+        tenants = _provision(made, log_line)
         rows = StoredRows(installation, [tenant.tenant_id for tenant in tenants])
         product = _system(installation, tenants, rows)
         results: Results = {}
         if "tls-full" in works:
             fresh = replace(product, name=findings.PRODUCT_NEW_TENANTS)
-            results |= run_rounds({"tls-full": [fresh]}, rounds=rounds, seconds=seconds, tell=tell)
-        tell("loading server certificates into radiusd")
+            results |= run_rounds({"tls-full": [fresh]}, rounds=rounds, seconds=seconds, log_line=log_line)
+        log_line("loading server certificates into radiusd")
         made.bake(tenants)
-        results |= _measure(product, works, rounds=rounds, seconds=seconds, tell=tell)
+        results |= _measure(product, works, rounds=rounds, seconds=seconds, log_line=log_line)
         steady: SteadyAccounting | None = None
         if "acct" in works:
-            tell("accounting at a steady pace")
+            log_line("accounting at a steady pace")
             steady = _measure_steady_accounting(installation, product.devices, rows, seconds=2 * seconds)
         stored = rows.verify()
         for stream, (found, answered) in stored.items():
-            tell(f"{stream}: {answered:,} answered, {found:,} rows in PostgreSQL")
+            log_line(f"{stream}: {answered:,} answered, {found:,} rows in PostgreSQL")
         changes: ChangeTimes | None = None
         if "mab" in works:
-            tell(f"{2 * _CHANGES} changes and {_NEW_TENANTS} new tenants, one by one")
+            log_line(f"{2 * _CHANGES} changes and {_NEW_TENANTS} new tenants, one by one")
             changes = ChangeBench(installation, made, tenants[0], rows).measure(changes=_CHANGES, tenants=_NEW_TENANTS)
-            tell("a cell's start and memory")
+            log_line("a cell's start and memory")
             footprint = _measure_footprint(installation.settings.cell_slots)
     return results, findings.judge_targets(results, stored=stored, steady=steady, changes=changes, footprint=footprint)
 
 
-def _provision(made: BenchTenants, tell: LogLine) -> list[ProvisionedTenant]:
+def _provision(made: BenchTenants, log_line: LogLine) -> list[ProvisionedTenant]:
     plans = make_tenants()
-    tell(f"making {len(plans)} tenants with {sum(len(plan.endpoints) for plan in plans):,} devices")
+    log_line(f"making {len(plans)} tenants with {sum(len(plan.endpoints) for plan in plans):,} devices")
     start = perf_counter()
     tenants = [made.provision_when_free(plan, clients=_CLIENTS_PER_TENANT) for plan in plans]
     committed = perf_counter()
     for tenant in tenants:
         made.wait_live(tenant)
-    tell(f"made in {committed - start:.1f} s, live {perf_counter() - committed:.1f} s later")
+    log_line(f"made in {committed - start:.1f} s, live {perf_counter() - committed:.1f} s later")
     return tenants
 
 
@@ -104,11 +104,13 @@ def _system(installation: Installation, tenants: Sequence[ProvisionedTenant], ro
     return SystemUnderTest(findings.PRODUCT, mixed, supplicants, installation.processes, rows.settle)
 
 
-def _measure(product: SystemUnderTest, works: Sequence[str], *, rounds: int, seconds: float, tell: LogLine) -> Results:
+def _measure(
+    product: SystemUnderTest, works: Sequence[str], *, rounds: int, seconds: float, log_line: LogLine
+) -> Results:
     names = list(dict.fromkeys(name for work in works for name in PEERS_OF[work]))
     with running_peers(names, list_known_devices(make_tenants())) as peers:
         plan = {work: [product, *(peers[name] for name in PEERS_OF[work])] for work in works}
-        return run_rounds(plan, rounds=rounds, seconds=seconds, tell=tell)
+        return run_rounds(plan, rounds=rounds, seconds=seconds, log_line=log_line)
 
 
 def _measure_steady_accounting(

@@ -234,14 +234,14 @@ Results = dict[tuple[str, str], WorkResult]
 
 
 def run_rounds(
-    plan: Mapping[str, Sequence[SystemUnderTest]], *, rounds: int, seconds: float, tell: Callable[[str], None]
+    plan: Mapping[str, Sequence[SystemUnderTest]], *, rounds: int, seconds: float, log_line: Callable[[str], None]
 ) -> Results:
     """Run each workload of `plan` on its systems in turns: A B C A B C.
 
     So other load on the machine affects all systems alike.
     """
     for system, works in _works_by_system(plan):
-        tell(f"rehearsing {system.name}: {', '.join(works)}")
+        log_line(f"rehearsing {system.name}: {', '.join(works)}")
         rehearse(system, works)
     results: Results = {}
     for work, systems in plan.items():
@@ -250,7 +250,7 @@ def run_rounds(
                 sample = measure_round(system, work, seconds)
                 result = results.setdefault((work, system.name), WorkResult(work, system.name))
                 result.samples.append(sample)
-                tell(f"{work} {number}/{rounds} {system.name}: {sample.rate:,.0f}/s")
+                log_line(f"{work} {number}/{rounds} {system.name}: {sample.rate:,.0f}/s")
     return results
 
 

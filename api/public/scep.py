@@ -209,10 +209,10 @@ class ScepFlow:
         told = partial(webhook_client.notify_issued, asked, enrolment, certificate)
         return _IssuedCertificate(certificate, partial(self._notify_webhook, told))
 
-    def _notify_webhook(self, tell: Callable[[], None]) -> None:
+    def _notify_webhook(self, notify: Callable[[], None]) -> None:
         """Notify the webhook. Failures are only logged, because the certificate exists already."""
         try:
-            tell()
+            notify()
         except WebhookUnavailable as exc:
             _log.warning("tenant %s: cannot notify the webhook of the end of an enrolment: %s", self.slug, exc)
 

@@ -185,7 +185,7 @@ class Rollout(BaseModel):
         description="Id of the MSP's job that runs the roll-out. If the job ends, the roll-out stops."
     )
     detail: str = Field(description='Reason why the roll-out stopped; "" if not stopped.')
-    asked_by: str = Field(description="Actor who started the roll-out, such as token:setup.")
+    requested_by: str = Field(description="Actor who started the roll-out, such as token:setup.")
     created_at: datetime = Field(description="Time when the roll-out was created.")
     ended_at: datetime | None = Field(description="Time when the roll-out ended; null if the roll-out has not ended.")
 

@@ -143,7 +143,7 @@ def _run_check(check: Check, mark: str) -> Observation:
 
 
 def compare_result(check: Check, seen: Observation, evidence: Evidence) -> CheckResult:
-    got = seen.got + check.tell(evidence)
+    got = seen.got + check.describe(evidence)
     reason = _reason(check, evidence)
     rejected = next((get_reason(decision.reason) for decision in evidence.decisions if not decision.permitted), None)
     return CheckResult(

@@ -103,7 +103,7 @@ def _certificate_checks(tenant: DemoTenant, other: DemoTenant, stranger: Credent
                 "rule-permitted",
                 network,
             ),
-            tell=_tls_version,
+            describe=_tls_version,
         )
         again = f"{_REAUTHENTICATIONS + 1} x {_DEVICE}, {_REAUTHENTICATIONS} resumed"
         yield replace(
@@ -116,7 +116,7 @@ def _certificate_checks(tenant: DemoTenant, other: DemoTenant, stranger: Credent
                 network,
                 _REAUTHENTICATIONS,
             ),
-            tell=_resumed,
+            describe=_resumed,
             records=_REAUTHENTICATIONS + 1,
         )
     for sent, reason, network in (
@@ -207,7 +207,7 @@ def _protocol_checks(tenant: DemoTenant, other: DemoTenant) -> Iterator[Check]:
         "3 acknowledged, 3 logged, session closed",
         "",
         lambda mark: _send_accounting(tenant, mark),
-        tell=_describe_accounting,
+        describe=_describe_accounting,
         records=3,
     )
 

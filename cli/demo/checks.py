@@ -93,7 +93,7 @@ class Check:
     name: str
     # Description of the request.
     sent: str
-    # Expected text on the board: the text that `act` returns, followed by the text that `tell` returns.
+    # Expected text on the board: the text that `act` returns, followed by the text that `describe` returns.
     expected: str
     # Expected reason code in auth_log; "" if Admit must log nothing.
     reason: str
@@ -101,7 +101,7 @@ class Check:
     # finds the log rows by the mark.
     act: Callable[[str], Observation]
     # Returns a text about the log rows of the check.
-    tell: Callable[[Evidence], str] = _no_text
+    describe: Callable[[Evidence], str] = _no_text
     # Expected number of rows in auth_log and accounting_log.
     records: int = 1
     # Seconds for which the cell intentionally waits before it writes the rows. A check with this delay does not run at

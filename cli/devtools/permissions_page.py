@@ -71,7 +71,7 @@ tenant.
 def _lines() -> Iterator[str]:
     operation_ids = _operations_by_permission()
     yield _HEAD.rstrip("\n")
-    yield from (f"| `{role.slug}` | {role.told} |" for role in BUILT_IN_ROLES.values())
+    yield from (f"| `{role.slug}` | {role.description} |" for role in BUILT_IN_ROLES.values())
     for level, name in _LEVELS.items():
         yield from ("", f"## Permissions of {name}", "")
         yield from ("| permission | allows | roles | operations |", "|---|---|---|---|")

@@ -207,11 +207,11 @@ class _ApiMistakes(SeveralMistakes):
         # The API lists only some of the mistakes, and reports the number of all mistakes.
         first, *rest = self.detail.split("\n")
         self.detail = "\n".join((str(told.get("detail") or first), *rest))
-        self.told_code = str(told.get("code") or super().code)
+        self.problem_code = str(told.get("code") or super().code)
 
     @property
     def code(self) -> str:
-        return self.told_code
+        return self.problem_code
 
 
 def read_json(response: HTTPResponse) -> Any:  # noqa: ANN401 -- any document

@@ -65,7 +65,7 @@ def bench(tenants: int) -> Iterator[ApiBench]:
 
 def logs(options: argparse.Namespace) -> None:
     with bench(options.tenants) as each:
-        data_set.fill_auth_log(each.superuser_url, each.tenants, rows=options.rows, days=options.days, tell=_log)
+        data_set.fill_auth_log(each.superuser_url, each.tenants, rows=options.rows, days=options.days, log_line=_log)
         _wait_for_calm(options.patience)
         used = data_set.auth_log_sizes(each.superuser_url)
         print(
@@ -104,7 +104,7 @@ def logs(options: argparse.Namespace) -> None:
 
 def routes(options: argparse.Namespace) -> None:
     with bench(options.tenants) as each:
-        data_set.fill_auth_log(each.superuser_url, each.tenants, rows=options.rows, days=options.days, tell=_log)
+        data_set.fill_auth_log(each.superuser_url, each.tenants, rows=options.rows, days=options.days, log_line=_log)
         data_set.fill_sessions(each.superuser_url, each.tenants, rows=options.live)
         slug, tenant_id = each.tenants.slugs[0], TenantId(each.tenants.ids[0])
         newest = log_searches(slug, 1, options.days)[0]
@@ -135,7 +135,7 @@ def sessions(options: argparse.Namespace) -> None:
 
 def lists(options: argparse.Namespace) -> None:
     with bench(options.tenants) as each:
-        data_set.fill_lists(each.superuser_url, each.tenants, share=options.share, tell=_log)
+        data_set.fill_lists(each.superuser_url, each.tenants, share=options.share, log_line=_log)
         asked = [read_costs.read_tenant_values(each.superuser_url, each.tenants.slugs[number]) for number in (0, 29)]
         worst: dict[tuple[str, str], read_costs.ReadCost] = {}
         with _open_client(each) as (app, client):

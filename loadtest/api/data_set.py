@@ -194,7 +194,7 @@ def fill_auth_log(
     *,
     rows: int,
     days: int,
-    tell: Callable[[str], None],
+    log_line: Callable[[str], None],
     different: int = _DIFFERENT_DAYS,
     has_requests: bool = True,
 ) -> None:
@@ -209,11 +209,11 @@ def fill_auth_log(
     made_up, others = wanted[-different:], wanted[:-different]
     with ThreadPoolExecutor(_CONCURRENT_DAYS) as threads:
         deque(threads.map(lambda day: _fill_day(url, day, made, given), made_up), maxlen=0)
-        tell(f"{len(made_up)} of {days} days")
+        log_line(f"{len(made_up)} of {days} days")
         filled = threads.map(lambda day, like: _fill_day(url, day, _SAME_ROWS, {}, like=like), others, cycle(made_up))
         for number, _ in enumerate(filled, start=len(made_up) + 1):
             if number % 30 == 0:
-                tell(f"{number} of {days} days")
+                log_line(f"{number} of {days} days")
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET TIME ZONE 'UTC'")
         connection.execute(_LOST, {"day": wanted[0], "tenants": tenants.ids})
@@ -276,7 +276,7 @@ def fill_sessions(url: str, tenants: TenantRows, *, rows: int) -> None:
 
 
 def fill_lists(
-    url: str, tenants: TenantRows, *, share: float, tell: Callable[[str], None], has_days: bool = True
+    url: str, tenants: TenantRows, *, share: float, log_line: Callable[[str], None], has_days: bool = True
 ) -> None:
     """Write rows for every list. `share` scales the numbers of rows in lists.sql, such as 300,000 endpoints.
 
@@ -298,7 +298,7 @@ def fill_lists(
                 copy.write_row((n + 1, tenant, *own))
         for statement in script.split(";\n"):
             connection.execute(statement)
-            tell(" ".join(statement.split()[:3]))
+            log_line(" ".join(statement.split()[:3]))
         connection.execute("VACUUM (ANALYZE)")
 
 

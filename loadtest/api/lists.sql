@@ -40,7 +40,7 @@ INSERT INTO api_tokens (id, public_id, secret_sha256, name, tenant_id, msp_id, p
 SELECT gen_random_uuid(), left(md5(n::text), 16), '\x00', 'token-' || n, CASE WHEN n % 10 > 1 THEN tenant END,
     CASE WHEN n % 10 = 0 THEN msp END, '{endpoint.read}', now() + interval '1 year', 'bench', at, CASE WHEN n % 4 = 0 THEN now() END
 FROM pick WHERE n <= pg_temp.most(20000) AND (n % 10 <> 1 OR n < 1000);
-INSERT INTO jobs (id, tenant_id, msp_id, kind, title, state, asked_by, created_at, started_at, ended_at)
+INSERT INTO jobs (id, tenant_id, msp_id, kind, title, state, requested_by, created_at, started_at, ended_at)
 SELECT gen_random_uuid(), CASE WHEN n % 20 > 1 THEN tenant END, CASE WHEN n % 20 = 0 THEN msp END,
     (ARRAY['tenant.export', 'import.apply'])[1 + n / 7 % 2], 'A job', CASE WHEN n % 50 = 0 THEN 'failed' ELSE 'done' END, 'bench', at, at, at
 FROM pick WHERE n <= pg_temp.most(20000);
@@ -54,7 +54,7 @@ INSERT INTO template_versions (template_id, number, msp_id, document, created_by
 SELECT pg_temp.id(5, n), v, (SELECT id FROM msps WHERE slug = 'bench'), '{"endpoint_groups": ["printers"]}', 'bench' FROM generate_series(1, 20) n, generate_series(1, 50) v;
 INSERT INTO template_tenants (tenant_id, msp_id, template_id, version, applied_at)
 SELECT id, msp_id, pg_temp.id(5, 1), number % 3, now() FROM tenants WHERE msp_id = (SELECT id FROM msps WHERE slug = 'bench');
-INSERT INTO rollouts (id, msp_id, template_id, version, state, stages, most_moved, asked_by, created_at, ended_at)
+INSERT INTO rollouts (id, msp_id, template_id, version, state, stages, most_moved, requested_by, created_at, ended_at)
 SELECT gen_random_uuid(), msp, pg_temp.id(5, 1 + n % 2), 1, 'done', '[]', 0, 'bench', at, at FROM pick WHERE n <= pg_temp.most(5000);
 
 -- Tenants.
@@ -121,14 +121,14 @@ INSERT INTO secret_rotations (id, tenant_id, ends_at, started_by, opened_at)
 SELECT pg_temp.id(11, t), id, now() + interval '1 day', 'bench', now() FROM bench_tenants;
 INSERT INTO secret_sightings (rotation_id, tenant_id, nas_key, source, old_at)
 SELECT pg_temp.id(11, t), tenant, 'key-' || n, address, now() FROM pick WHERE n <= pg_temp.most(20000);
-INSERT INTO self_tests (id, tenant_id, state, asked_by, created_at, ended_at, passed)
+INSERT INTO self_tests (id, tenant_id, state, requested_by, created_at, ended_at, passed)
 SELECT gen_random_uuid(), tenant, 'done', 'bench', at, at, true FROM pick WHERE n <= pg_temp.most(20000);
 INSERT INTO feeds (id, tenant_id, slug, kind, settings, sources, done)
 SELECT gen_random_uuid(), id, 'feed-' || n, 'webhook', '{"url": "https://siem.example/"}', '{decision}', '1:1:'
 FROM bench_tenants, generate_series(1, 5) n;
 INSERT INTO redecisions (tenant_id, scope, state, created_at, ended_at)
 SELECT tenant, 'some', CASE WHEN n % 400 = 0 THEN 'stopped' ELSE 'done' END, at, at FROM pick WHERE n <= pg_temp.most(20000);
-INSERT INTO export_jobs (tenant_id, log, since, until, format, state, asked_by, done_until, created_at)
+INSERT INTO export_jobs (tenant_id, log, since, until, format, state, requested_by, done_until, created_at)
 SELECT tenant, 'auth', at - interval '1 day', at, 'csv', CASE WHEN n % 400 = 0 THEN 'failed' ELSE 'done' END, 'bench', at, at
 FROM pick WHERE n <= pg_temp.most(20000);
 INSERT INTO coa_requests (tenant_id, session_row, session_id, nas_id, nas_address, mac, identity, reason, certificate_serial, state, created_at)

@@ -105,12 +105,12 @@ def _detail(options: argparse.Namespace) -> list[Row]:
 def _ship(options: argparse.Namespace, plans: Sequence[tuple[str, int, AccountingStream]]) -> list[Row]:
     count = max(1, options.records // RECORDS_PER_SESSION) * RECORDS_PER_SESSION
     works = [work for work in WORKS if work in _choose(options.works, WORKS)]
-    with start_contenders(plans, tell=_log) as made:
-        return run_turns(made, works, rounds=options.rounds, count=count, tell=_log)
+    with start_contenders(plans, log_line=_log) as made:
+        return run_turns(made, works, rounds=options.rounds, count=count, log_line=_log)
 
 
 def _queries(options: argparse.Namespace) -> list[Row]:
-    return measure_queries(options.live, seconds=options.seconds, processes=options.processes, tell=_log)
+    return measure_queries(options.live, seconds=options.seconds, processes=options.processes, log_line=_log)
 
 
 def _background(options: argparse.Namespace) -> list[Row]:
@@ -122,7 +122,7 @@ def _background(options: argparse.Namespace) -> list[Row]:
         rounds=options.rounds,
         pause=options.pause,
         per_second=options.per_second,
-        tell=_log,
+        log_line=_log,
     )
 
 

@@ -91,23 +91,23 @@ def measure_background(
     rounds: int,
     pause: float,
     per_second: float | None,
-    tell: Callable[[str], None],
+    log_line: Callable[[str], None],
 ) -> list[Row]:
     """Measure each of `jobs`, with `pause` seconds between two runs.
 
     `per_second` limits the rate of the authentication requests; None means no limit.
     """
     with ExitStack() as stack:
-        tell("starting a private installation")
+        log_line("starting a private installation")
         private = stack.enter_context(PrivateInstallation(CELL_TENANT_PACKETS_PER_SECOND="0"))
         installation = private.installation
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-")))
-        made = BenchTenants(installation, folder, tell)
+        made = BenchTenants(installation, folder, log_line)
         serving = [made.provision(each) for each in _serving_tenants()]
         for each in serving:
             made.wait_live(each)
         policy = publish_policy(installation.engine, serving[0].tenant_id)
-        add_data(installation, tenants, live, tell, policy=policy)
+        add_data(installation, tenants, live, log_line, policy=policy)
         devices = [
             BenchDevice(each.target, endpoint.mac, endpoint.vlan)
             for each in serving
@@ -126,7 +126,7 @@ def measure_background(
                     windows.beside.append(_run_load(mixed, rows, seconds, per_second))
                 windows.runs += busy.runs
                 without, beside = _p99(windows.without[-1]), _p99(windows.beside[-1])
-                tell(f"{job} {number}/{rounds}: p99 {without:.2f} ms without, {beside:.2f} ms beside it")
+                log_line(f"{job} {number}/{rounds}: p99 {without:.2f} ms without, {beside:.2f} ms beside it")
             found.append(windows.row() | {"sessions judged": _count_judged_sessions(installation.owner) - judged})
         rows.verify()
         return found
@@ -142,7 +142,9 @@ def _serving_tenants() -> list[BenchTenant]:
     ]
 
 
-def add_data(installation: Installation, tenants: int, live: int, tell: Callable[[str], None], *, policy: UUID) -> None:
+def add_data(
+    installation: Installation, tenants: int, live: int, log_line: Callable[[str], None], *, policy: UUID
+) -> None:
     """Add tenants without traffic. Each tenant gets live sessions, one day of log rows and a copy of `policy`."""
     ids: list[UUID] = [uuid4() for _ in range(tenants)]
     url = installation.owner.url.set(drivername="postgresql").render_as_string(hide_password=False)
@@ -154,7 +156,7 @@ def add_data(installation: Installation, tenants: int, live: int, tell: Callable
             connection.execute(_LOGS, known | {"rows": LOG_ROWS_PER_TENANT})
             connection.execute(_DECISIONS, known | {"count": DECIDED_PER_TENANT})
             connection.execute(_POLICIES, known | {"policy": policy})
-    tell(f"{tenants} tenants, {live:,} live sessions (at most {max(split_sessions(tenants, live)):,} of one)")
+    log_line(f"{tenants} tenants, {live:,} live sessions (at most {max(split_sessions(tenants, live)):,} of one)")
 
 
 def _count_judged_sessions(owner: Engine) -> int:

@@ -49,7 +49,7 @@ MIXED = "mixed"
 PAGE = 100
 
 
-def measure_queries(live: int, *, seconds: float, processes: int, tell: Callable[[str], None]) -> list[Row]:
+def measure_queries(live: int, *, seconds: float, processes: int, log_line: Callable[[str], None]) -> list[Row]:
     """Measure each kind of query, then all kinds together.
 
     A query reads a page of at most 100 sessions. The number of queries for a tenant is proportional to the number of
@@ -63,12 +63,12 @@ def measure_queries(live: int, *, seconds: float, processes: int, tell: Callable
         with psycopg.connect(database.superuser_url, autocommit=True) as connection:
             start = perf_counter()
             crowds = preload(connection, tenants, live)
-        tell(f"{live:,} live sessions in {perf_counter() - start:.1f} s")
+        log_line(f"{live:,} live sessions in {perf_counter() - start:.1f} s")
         rows = []
         for name, kinds in (*((kind, (kind,)) for kind in KINDS), (MIXED, KINDS)):
             works = [partial(run_queries, database.app_url, crowds, kinds, seconds, seed) for seed in range(processes)]
             rows.append(_row(name, run_in_processes(works), processes))
-            tell(f"{name}: {rows[-1]['queries/s']:,}/s")
+            log_line(f"{name}: {rows[-1]['queries/s']:,}/s")
         return rows
     finally:
         cluster.remove()

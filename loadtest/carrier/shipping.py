@@ -146,7 +146,7 @@ class ShippingContender:
 
 @contextmanager
 def start_contenders(
-    plans: Sequence[tuple[str, int, AccountingStream]], *, tell: LogLine
+    plans: Sequence[tuple[str, int, AccountingStream]], *, log_line: LogLine
 ) -> Iterator[list[ShippingContender]]:
     """Create a contender in a private cluster for each item of `plans`: name, number of live sessions, and stream.
 
@@ -158,21 +158,21 @@ def start_contenders(
         cluster.start()
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="admit-bench-")))
         yield [
-            stack.enter_context(_contender(cluster, folder / f"{number}", *plan, tell=tell))
+            stack.enter_context(_contender(cluster, folder / f"{number}", *plan, log_line=log_line))
             for number, plan in enumerate(plans)
         ]
 
 
 @contextmanager
 def _contender(
-    cluster: Cluster, journal: Path, name: str, sessions: int, stream: AccountingStream, *, tell: LogLine
+    cluster: Cluster, journal: Path, name: str, sessions: int, stream: AccountingStream, *, log_line: LogLine
 ) -> Iterator[ShippingContender]:
     database = cluster.create_database(f"admit_{journal.name}")
     cell_id, tenants = make_cell(database)
     start = perf_counter()
     with psycopg.connect(database.superuser_url, autocommit=True) as connection:
         crowds = preload(connection, tenants, sessions) if sessions else []
-    tell(f"{name}: {sessions:,} live sessions in {perf_counter() - start:.1f} s")
+    log_line(f"{name}: {sessions:,} live sessions in {perf_counter() - start:.1f} s")
     engine = shipping_engine(database.cell_url, stream)
     alarms = Alarms()
     shipper = Shipper(stream, cell_id=cell_id, engine=engine, journal=journal, alarms=alarms)
@@ -188,7 +188,7 @@ def _contender(
 
 
 def run_turns(
-    made: Sequence[ShippingContender], works: Sequence[WorkKind], *, rounds: int, count: int, tell: LogLine
+    made: Sequence[ShippingContender], works: Sequence[WorkKind], *, rounds: int, count: int, log_line: LogLine
 ) -> list[Row]:
     """Run the contenders in the order A B C A B C, after a warm-up.
 
@@ -205,7 +205,7 @@ def run_turns(
         for number in range(1, rounds + 1):
             for each in able:
                 each.take_turn(work, count)
-                tell(f"{work} {number}/{rounds} {each.name}: {count / each.turns[work][-1].seconds:,.0f}/s")
+                log_line(f"{work} {number}/{rounds} {each.name}: {count / each.turns[work][-1].seconds:,.0f}/s")
         for each in able:
             each.last[work] = each.state()
             each.hot[work] = each.last[work].hot_share_since(begun[each.name])

@@ -12,7 +12,7 @@ from nac.kit.permissions import Permission, PermissionLevel, permissions_at
 class BuiltInRole:
     slug: str
     name: str
-    told: str
+    description: str
     permissions: frozenset[Permission]
     # Levels at which the role can be assigned.
     levels: frozenset[PermissionLevel]

@@ -221,7 +221,7 @@ def _change_where(
                 tenant_id=tenant_id,
                 serials=serials,
                 reason=f"certificate-{change.status}",
-                asked_by=actor,
+                requested_by=actor,
             )
         authorities |= {row.authority_id: row.id for row in batch}
     session.expire_all()

@@ -261,7 +261,7 @@ def _change_status(
             tenant_id=row.tenant_id,
             serials=[row.serial],
             reason=f"certificate-{status}",
-            asked_by=actor,
+            requested_by=actor,
         )
     audit.append(
         session,

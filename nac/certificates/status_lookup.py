@@ -134,9 +134,9 @@ class StatusListener:
                 connection.execute("SELECT 1")
                 self._until = started + _VALID_SECONDS
                 for notification in connection.notifies(timeout=_POLL_SECONDS, stop_after=1):
-                    self._tell(notification.payload)
+                    self._notify(notification.payload)
 
-    def _tell(self, payload: str) -> None:
+    def _notify(self, payload: str) -> None:
         authority_id = None
         with suppress(ValueError):
             authority_id = UUID(payload)

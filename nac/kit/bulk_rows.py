@@ -118,12 +118,12 @@ def ignore_progress(done: int) -> None:
     """Ignore a progress report."""
 
 
-def split_progress(tell: ProgressCallback, rows: int) -> tuple[ProgressCallback, ProgressCallback]:
-    """Split the callback `tell` into two callbacks: one for the number of stored rows, one for their audit entries.
+def split_progress(report: ProgressCallback, rows: int) -> tuple[ProgressCallback, ProgressCallback]:
+    """Split the callback `report` into two callbacks: one for the number of stored rows, one for their audit entries.
 
     To store a row takes about as long as to store its audit entry, so each of them counts as half a row.
     """
-    return (lambda stored: tell(stored // 2)), (lambda noted: tell((rows + noted) // 2))
+    return (lambda stored: report(stored // 2)), (lambda noted: report((rows + noted) // 2))
 
 
 class RowReader:

@@ -58,7 +58,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
     kind: Mapped[str] = mapped_column(server_default="disconnect")
     # For a change: [{"attribute": ..., "value": ..., "tag": ...}], in the notation of `nac.engine.dictionary`.
     attributes: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
-    asked_by: Mapped[str] = mapped_column(server_default="")
+    requested_by: Mapped[str] = mapped_column(server_default="")
     # `sessions.id`; the columns below identify the session for the NAS (RFC 5176 3).
     session_row: Mapped[int] = mapped_column(BigInteger())
     session_id: Mapped[str]

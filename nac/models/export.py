@@ -43,7 +43,7 @@ class ExportJob(TenantOwned, CreatedAt, Base):
     # Whether the job exports a day that retention deletes only after this export.
     standing: Mapped[bool] = mapped_column(server_default=false())
     state: Mapped[str] = mapped_column(server_default="queued")
-    asked_by: Mapped[str]
+    requested_by: Mapped[str]
     # Time from which a worker can start the job. While the job runs: time when another worker can take over.
     due_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]

@@ -46,7 +46,7 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
             "paused_because": "Imported from a file.",
             "failure": "",
             **dict.fromkeys(
-                ("at_once", "attempted_at", "delivered_at", "failing_since", "mark_at", "told_failing_at", "until")
+                ("at_once", "attempted_at", "delivered_at", "failing_since", "mark_at", "failure_reported_at", "until")
             ),
             **dict.fromkeys(("attempts", "delivered", "lost", "mark", "mark_row", "mark_rows"), 0),
         },
@@ -80,7 +80,7 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     next_attempt_at: Mapped[datetime] = mapped_column(server_default=func.now())
     failing_since: Mapped[datetime | None]
     failure: Mapped[str] = mapped_column(server_default="")
-    told_failing_at: Mapped[datetime | None]
+    failure_reported_at: Mapped[datetime | None]
     delivered_at: Mapped[datetime | None]
     delivered: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
     # Maximum number of events per batch after the receiver timed out; null for the default.

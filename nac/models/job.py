@@ -54,7 +54,7 @@ class Job(UuidKey, CreatedAt, Base):
     lapses: Mapped[int] = mapped_column(Integer(), server_default=_ZERO)
     # Time from which a worker can start the job. While the job runs: time when another worker can take over.
     due_at: Mapped[datetime] = mapped_column(server_default=text("now()"))
-    asked_by: Mapped[str]
+    requested_by: Mapped[str]
     # Permissions required to start the job; null if an earlier version of Admit started the job.
     needs: Mapped[list[str] | None] = mapped_column(ARRAY(Text()))
     address: Mapped[str | None] = mapped_column(HostAddress())

@@ -67,7 +67,7 @@ class Redecision(TenantOwned, CreatedAt, Base):
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     # Text for people about the change that caused the run, and who made the change.
     cause: Mapped[str] = mapped_column(default="", server_default="")
-    asked_by: Mapped[str] = mapped_column(default="", server_default="")
+    requested_by: Mapped[str] = mapped_column(default="", server_default="")
     # Whether the run checks all sessions or only some: all | some
     scope: Mapped[str]
     state: Mapped[str] = mapped_column(default="deciding", server_default="deciding")
@@ -125,7 +125,7 @@ class RedecisionItem(Base):
     action: Mapped[str]
     # Whether the request to the NAS has a Disconnect step.
     may_disconnect: Mapped[bool] = mapped_column(server_default=text("true"))
-    # found | 'asked' (the request was sent to the NAS) | settled (no request was needed) | withdrawn
+    # found | requested (the request was sent to the NAS) | settled (no request was needed) | withdrawn
     state: Mapped[str] = mapped_column(default="found", server_default="found")
     # For a stopped run: whether the decision has changed since, so that later runs can send this change.
     released: Mapped[bool] = mapped_column(default=False, server_default=text("false"))

@@ -23,7 +23,7 @@ class SelfTest(UuidKey, TenantOwned, CreatedAt, Base):
     effects = ()
 
     state: Mapped[str] = mapped_column(server_default="queued")
-    asked_by: Mapped[str]
+    requested_by: Mapped[str]
     # Time from which a worker can start the test. While the test runs: time when another worker can take over.
     due_at: Mapped[datetime] = mapped_column(server_default=func.now())
     started_at: Mapped[datetime | None]

@@ -192,7 +192,7 @@ class SignInFailure(Base):
             name="uq_sign_in_failures_subject_id",
             postgresql_nulls_not_distinct=True,
         ),
-        Index("ix_sign_in_failures_tell_at", "tell_at", postgresql_where=text("tell_at IS NOT NULL")),
+        Index("ix_sign_in_failures_audit_due_at", "audit_due_at", postgresql_where=text("audit_due_at IS NOT NULL")),
         Index("ix_sign_in_failures_last_at", "last_at"),
     )
 
@@ -212,9 +212,9 @@ class SignInFailure(Base):
     request_id: Mapped[str | None]
     user_agent: Mapped[str] = mapped_column(server_default="")
     # Number of failures in the audit log, time when Admit last added failures, and time to add further failures.
-    told: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
-    told_at: Mapped[datetime | None]
-    tell_at: Mapped[datetime | None]
+    audited: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
+    audited_at: Mapped[datetime | None]
+    audit_due_at: Mapped[datetime | None]
 
 
 class SpentChallenge(Base):

@@ -113,7 +113,7 @@ class Rollout(UuidKey, CreatedAt, Base):
     most_moved: Mapped[float] = mapped_column(Double())
     # Reason why the roll-out stopped.
     detail: Mapped[str] = mapped_column(server_default="")
-    asked_by: Mapped[str]
+    requested_by: Mapped[str]
     ended_at: Mapped[datetime | None]
     # Job that runs the roll-out. A resumed roll-out has a new job. A trigger stops the roll-out if its job ends.
     job_id: Mapped[UUID | None]

@@ -10,7 +10,7 @@ from nac.kit.db.declarations import FileExclusion
 from nac.kit.ids import TenantId
 from nac.kit.permissions import Effect
 
-SignUpState = Literal["asked", "known", "provisioning", "done", "failed"]
+SignUpState = Literal["requested", "known", "provisioning", "done", "failed"]
 TrialState = Literal["running", "ended", "converted"]
 
 
@@ -30,7 +30,7 @@ class SignUp(UuidKey, CreatedAt, Base):
     from_address: Mapped[str | None] = mapped_column(HostAddress())
     expires_at: Mapped[datetime]
     # known: the address already has an account, and Admit mailed a notice instead of a link.
-    state: Mapped[str] = mapped_column(server_default="asked")
+    state: Mapped[str] = mapped_column(server_default="requested")
     confirmed_at: Mapped[datetime | None]
     # Slug of the tenant that the sign-up creates, and first member of the tenant.
     slug: Mapped[str] = mapped_column(server_default="")

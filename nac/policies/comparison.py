@@ -94,15 +94,17 @@ class ReplayComparison:
         self._first = 2**63
         self.suppressed = 0
 
-    def read(self, session: Session, requests: RecordedRequests, *, tell: Callable[[int], None] | None = None) -> None:
+    def read(
+        self, session: Session, requests: RecordedRequests, *, report: Callable[[int], None] | None = None
+    ) -> None:
         """Read and compare all requests.
 
-        After every PROGRESS_EVERY requests, the method passes the number of processed requests to `tell`.
+        After every PROGRESS_EVERY requests, the method passes the number of processed requests to `report`.
         """
         kinds = self._kinds
         for count, (at_digits, number, device, rest) in enumerate(requests.rows(session)):
-            if tell is not None and not count % PROGRESS_EVERY:
-                tell(count)
+            if report is not None and not count % PROGRESS_EVERY:
+                report(count)
             kind = kinds.get(rest)
             if kind is None:
                 if len(kinds) >= MAX_DISTINCT_REQUESTS:

@@ -39,9 +39,9 @@ class ReplayOptions:
 
 
 def run_replay(
-    session: Session, parameters: ReplayOptions, *, tenant_id: TenantId, tell: Callable[[int], None] | None = None
+    session: Session, parameters: ReplayOptions, *, tenant_id: TenantId, report: Callable[[int], None] | None = None
 ) -> Replay:
-    """Run the replay. Calls `tell` with the number of requests replayed so far.
+    """Run the replay. Calls `report` with the number of requests replayed so far.
 
     Raises PolicyNotFound and errors of `replay_policy`.
     """
@@ -66,7 +66,7 @@ def run_replay(
         days=parameters.days,
         site=parameters.site,
         against=parameters.against,
-        tell=tell,
+        report=report,
     )
 
 
@@ -85,7 +85,7 @@ def is_publishing_slow(session: Session, *, tenant_id: TenantId) -> bool:
 def _run_replay_job(session: Session, work: JobRun) -> Mapping[str, Any]:
     assert work.owner.tenant_id is not None
     parameters = ReplayOptions(**work.input)
-    return replay_row(run_replay(session, parameters, tenant_id=work.owner.tenant_id, tell=work.tell))
+    return replay_row(run_replay(session, parameters, tenant_id=work.owner.tenant_id, report=work.report))
 
 
 def _run_publish_job(session: Session, work: JobRun) -> Mapping[str, Any]:

@@ -67,14 +67,14 @@ def replay_policy(
     site: str = "",
     against: ReplayBaseline = "recorded",
     until: datetime | None = None,
-    tell: Callable[[int], None] | None = None,
+    report: Callable[[int], None] | None = None,
 ) -> Replay:
     """Decide the recorded requests of the last `days` before `until` (default now) again, with `document`.
 
     The requests are from the sites of the policy `policy_id`. With `site` (a slug), the requests are only from this
     site, even if it uses another policy. Without both, the requests are from all sites. If `against` is "published",
     the replay compares with the decisions of the published version at each site, otherwise with the recorded decisions.
-    Calls `tell` with the number of requests replayed so far. Raises InvalidPolicy.
+    Calls `report` with the number of requests replayed so far. Raises InvalidPolicy.
     """
     if not 1 <= days <= MAX_DAYS:
         raise InvalidInput(f"Invalid number of days: {days}.", place="days", remedy=f"Use 1 to {MAX_DAYS} days.")
@@ -89,7 +89,7 @@ def replay_policy(
         tenant_id=tenant_id, since=since, until=until, site_ids=[each.id for each in chosen], names=run.names
     )
     if chosen:
-        run.read(session, requests, tell=tell)
+        run.read(session, requests, report=report)
     tallies = run.list_differing()
     listed = tallies[:MAX_LISTED_DIFFERENCES]
     examples = _examples(session, tenant_id, listed, deciders)

@@ -91,7 +91,7 @@ def _supersede_older(session: Session, run: Redecision) -> None:
 
 def settle_rejudged(session: Session, tenant_id: TenantId, judged: Sequence[Judgement]) -> None:
     """In waiting runs, set each item to "settled" if `judged` has a newer decision about its session."""
-    rows = [each.live.id for each in judged if not each.undecidable and not each.is_asked]
+    rows = [each.live.id for each in judged if not each.undecidable and not each.is_requested]
     if rows:
         for run in repository.lock_waiting(session, tenant_id):
             if repository.settle_items(session, run, rows):

@@ -80,12 +80,12 @@ def _queue_items(session: Session, run: Redecision, items: Sequence[RedecisionIt
     """
     live = live_sessions.read_rows(session, run.tenant_id, [item.session_row for item in items])
     judgements = Judge(session, run.tenant_id).judge(live, at=epoch_seconds())
-    schedule_second_look(session, run.tenant_id, [each.live.id for each in judgements if each.is_asked])
+    schedule_second_look(session, run.tenant_id, [each.live.id for each in judgements if each.is_requested])
     still = {each.live.id: each.action for each in judgements}
     for item in items:
-        item.state = "asked" if still.get(item.session_row) == item.action else "settled"
+        item.state = "requested" if still.get(item.session_row) == item.action else "settled"
     for kind in ("disconnect", "reauthenticate"):
-        rows = [item.session_row for item in items if item.state == "asked" and item.action == kind]
+        rows = [item.session_row for item in items if item.state == "requested" and item.action == kind]
         if not rows:
             continue
         try:
@@ -95,7 +95,7 @@ def _queue_items(session: Session, run: Redecision, items: Sequence[RedecisionIt
                 rows=rows,
                 kind=kind,
                 reason=REDECIDED_REASON,
-                asked_by=f"re-decision {run.id}",
+                requested_by=f"re-decision {run.id}",
                 redecision=run.id,
                 after=repository.unfollowed_change(session, run.tenant_id),
             )

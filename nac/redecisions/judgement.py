@@ -159,7 +159,7 @@ class Judgement(NamedTuple):
     site: str
     undecidable: UndecidableReason | None = None
     # Whether a request about the session is open or has just ended.
-    is_asked: bool = False
+    is_requested: bool = False
     # Whether a step of the request's recipe is a Disconnect-Request.
     may_disconnect: bool = False
 
@@ -242,11 +242,11 @@ class Judge:
             return Judgement(live, "", _NO_ANSWER, _NO_ANSWER, "", nas_name, slug, exc.why)
         before = ComparedOutcome(recorded.verdict, recorded.rule_id, recorded.vlan, recorded.monitored)
         # If the device logged in after the last request to the NAS, that request no longer matters.
-        is_asked = live.asked_at is not None and recorded.at < live.asked_at
-        action = "" if is_asked else _required_action(recorded, after)
+        is_requested = live.requested_at is not None and recorded.at < live.requested_at
+        action = "" if is_requested else _required_action(recorded, after)
         cuts = _may_disconnect(action, nas.vendor if nas else "")
         return Judgement(
-            live, action, before, ComparedOutcome.of(after), after.reason, nas_name, slug, None, is_asked, cuts
+            live, action, before, ComparedOutcome.of(after), after.reason, nas_name, slug, None, is_requested, cuts
         )
 
     def _decide(

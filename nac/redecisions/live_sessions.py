@@ -126,7 +126,7 @@ class LiveSession(NamedTuple):
     nas_address: str
     class_: str
     # Time of the last request about the session, if the request is open or has just ended.
-    asked_at: datetime | None
+    requested_at: datetime | None
 
 
 class RecordedDecision(NamedTuple):

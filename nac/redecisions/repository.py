@@ -243,7 +243,7 @@ def _list_items_about(
 ) -> list[tuple[int, int, bool]]:
     """Return (run, session, whether the new decisions are equal) for the items of these runs about the judged
     sessions."""
-    judged = {each.live.id: _item_result(each) for each in judgements if not each.undecidable and not each.is_asked}
+    judged = {each.live.id: _item_result(each) for each in judgements if not each.undecidable and not each.is_requested}
     # Usually there are no such runs.
     runs = (
         session.scalars(select(Redecision.id).where(Redecision.tenant_id == tenant_id, which)).all() if judged else []

@@ -69,10 +69,16 @@ def advance_tenant(session: Session, *, tenant_id: TenantId) -> bool:
 
 
 def create_run(
-    session: Session, *, tenant_id: TenantId, cause: str, scope: str = "all", asked_by: str = "", sends: bool = False
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    cause: str,
+    scope: str = "all",
+    requested_by: str = "",
+    sends: bool = False,
 ) -> Redecision:
     """Start a run. The worker continues the run within a second."""
-    run = Redecision(tenant_id=tenant_id, cause=cause, scope=scope, asked_by=asked_by, sends=sends)
+    run = Redecision(tenant_id=tenant_id, cause=cause, scope=scope, requested_by=requested_by, sends=sends)
     session.add(run)
     session.flush()
     if scope == "all":
@@ -213,10 +219,10 @@ def _reconcile_requests(session: Session, tenant_id: TenantId, judgements: Seque
 
     Schedule another check of sessions that have open requests.
     """
-    decided = [each for each in judgements if not each.undecidable and not each.is_asked]
+    decided = [each for each in judgements if not each.undecidable and not each.is_requested]
     wanted = {each.live.id: str(each.action) for each in decided}
     withdraw_outdated(session, tenant_id=tenant_id, wanted=wanted)
-    schedule_second_look(session, tenant_id, [each.live.id for each in judgements if each.is_asked])
+    schedule_second_look(session, tenant_id, [each.live.id for each in judgements if each.is_requested])
 
 
 def _store_judgements(session: Session, run: Redecision, judgements: Sequence[Judgement], held: int) -> None:
@@ -252,7 +258,7 @@ def results_row(session: Session, run: Redecision) -> dict[str, Any]:
     tallies = RedecisionTallies(undecidable=Counter(run.undecidable))
     for found in repository.iter_found_changes(session, run):
         tallies.add(found)
-    # Number of sessions with differences by state: `found`, `asked`, `settled`, `withdrawn`.
+    # Number of sessions with differences by state: `found`, `requested`, `settled`, `withdrawn`.
     return {**tallies.row(), "items": repository.count_states(session, run)}
 
 

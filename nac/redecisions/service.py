@@ -92,7 +92,7 @@ def start_redecision(session: Session, *, actor: str, tenant_id: TenantId) -> Re
             ),
         )
     repository.release_stopped(session, tenant_id)
-    run = runner.create_run(session, tenant_id=tenant_id, cause="requested", asked_by=actor, sends=True)
+    run = runner.create_run(session, tenant_id=tenant_id, cause="requested", requested_by=actor, sends=True)
     _audit(session, actor, run, "start", {})
     return run
 
@@ -173,7 +173,7 @@ def redecision_row(session: Session, run: Redecision) -> dict[str, Any]:
         **summary_row(run),
         **results_row(session, run),
         "cannot_be_redecided": dict(run.undecidable),
-        "asked_by": run.asked_by,
+        "requested_by": run.requested_by,
         "detail": run.detail,
         "ended": run.ended_at and run.ended_at.isoformat(),
         # Number of requests to NASes by state.

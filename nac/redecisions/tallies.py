@@ -46,7 +46,7 @@ class RedecisionTallies:
     sessions: int = 0
     unchanged: int = 0
     # Number of sessions about which a request is open or has just ended.
-    asked_already: int = 0
+    already_requested: int = 0
     # Number of sessions whose request may disconnect the device.
     may_disconnect: int = 0
     actions: Counter[str] = field(default_factory=Counter)
@@ -63,8 +63,8 @@ class RedecisionTallies:
             self.sessions += 1
             if each.undecidable:
                 self.undecidable[each.undecidable] += 1
-            elif each.is_asked:
-                self.asked_already += 1
+            elif each.is_requested:
+                self.already_requested += 1
             elif not each.action:
                 self.unchanged += 1
             else:

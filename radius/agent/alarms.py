@@ -47,11 +47,11 @@ class Alarms:
         # Time since when the agent leaves out alarms because of MAX_ACTIVE_ALARMS; None if it leaves out no alarm.
         self._crowded_since: str | None = None
 
-    def tell(self, code: str, detail: str, *, tenant: int = 0) -> None:
+    def report(self, code: str, detail: str, *, tenant: int = 0) -> None:
         """Raise an alarm about a lasting condition. The alarm stays active until `clear`."""
-        self._tell(code, detail, float("inf"), tenant)
+        self._report(code, detail, float("inf"), tenant)
 
-    def tell_of_row(self, code: str, detail: str, *, tenant: int) -> bool:
+    def report_row(self, code: str, detail: str, *, tenant: int) -> bool:
         """Raise a lasting alarm about one database row.
 
         Returns False, without an alarm, if MAX_ACTIVE_ALARMS other alarms are active.
@@ -60,14 +60,14 @@ class Alarms:
             if code not in self._entries and len(self._entries) >= MAX_ACTIVE_ALARMS:
                 self._crowded_since = self._crowded_since or utc_now().isoformat()
                 return False
-        self.tell(code, detail, tenant=tenant)
+        self.report(code, detail, tenant=tenant)
         return True
 
-    def tell_event(self, code: str, detail: str) -> None:
+    def report_event(self, code: str, detail: str) -> None:
         """Raise an alarm about an event. The alarm ends after EVENT_ALARM_SECONDS."""
-        self._tell(code, detail, EVENT_ALARM_SECONDS, 0)
+        self._report(code, detail, EVENT_ALARM_SECONDS, 0)
 
-    def _tell(self, code: str, detail: str, stands_seconds: float, tenant: int) -> None:
+    def _report(self, code: str, detail: str, stands_seconds: float, tenant: int) -> None:
         with self._lock:
             now = self._clock()
             self._expire(now)

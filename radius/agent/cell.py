@@ -71,7 +71,7 @@ class HandoverShipper:
                 self.step()
                 self._alarms.clear("handed-over")
             except (psycopg.Error, SQLAlchemyError, AdmitError) as exc:
-                self._alarms.tell(
+                self._alarms.report(
                     "handed-over",
                     f"Records from the previous cell of a moved tenant are not shipped: {first_error_line(exc)}",
                 )
@@ -287,7 +287,7 @@ class CellAgent:
             log.exception("cannot write the authorities or server certificate of tenant %s", slot.slug)
             self._troubled.add(slot.slug)
             what = f"Tenant {slot.slug} has no usable authorities or server certificate: {exc}"
-            self._alarms.tell(alarm, what, tenant=slot.tenant)
+            self._alarms.report(alarm, what, tenant=slot.tenant)
         else:
             self._alarms.clear(alarm)
 
@@ -320,7 +320,7 @@ class CellAgent:
             if self._generations.newest() is None:
                 raise
             log.exception("the new configuration fails; starting the previous one")
-            self._alarms.tell("exchange", f"The new radiusd configuration is not in force: {exc}")
+            self._alarms.report("exchange", f"The new radiusd configuration is not in force: {exc}")
             return None
         directory.free(renewed)
         return generation

@@ -198,7 +198,7 @@ class CellMaintenance:
                         sync_segments(directory, synced[stream])
                         self._alarms.clear(f"journal-sync-{stream}")
                 except OSError as exc:
-                    self._alarms.tell(f"journal-sync-{stream}", f"The journal cannot be synced to disk: {exc}")
+                    self._alarms.report(f"journal-sync-{stream}", f"The journal cannot be synced to disk: {exc}")
 
     def is_quiet(self, seconds: float) -> bool:
         """Wait for `seconds`. Returns whether the journal stayed unchanged in this time."""
@@ -216,7 +216,7 @@ class CellMaintenance:
         for line in self._follower.poll():
             log.warning("radiusd: %s", line)
         if self._log_counts["journal_refused"] != refused:
-            self._alarms.tell(
+            self._alarms.report(
                 "journal-refused", "The journal is full: accounting is not acknowledged, decisions are not recorded."
             )
         elif self._alarms.age_seconds("journal-refused") > 5:
@@ -234,7 +234,7 @@ class CellMaintenance:
         try:
             check_replica(self._paths.replica)
         except ReplicaDamaged as exc:
-            self._alarms.tell_event("replica-rebuilt", f"The replica was damaged and is being rebuilt: {exc}")
+            self._alarms.report_event("replica-rebuilt", f"The replica was damaged and is being rebuilt: {exc}")
             self._rebuild_replica()
 
     def _should_reload_certificates(self) -> bool:
@@ -256,7 +256,7 @@ class CellMaintenance:
             self._exchange_if_needed(bake=bake)
             self._alarms.clear("configuration")
         except (AdmitError, OSError, LookupError) as exc:
-            self._alarms.tell("configuration", f"The new radiusd configuration cannot be read: {exc}")
+            self._alarms.report("configuration", f"The new radiusd configuration cannot be read: {exc}")
             self._reported = False
             self.configuration_changed.set()
 
@@ -291,7 +291,7 @@ class CellMaintenance:
         )
         if trouble:
             log.error("the new configuration is not in force: %s", trouble)
-            self._alarms.tell("exchange", f"The new radiusd configuration is not in force: {trouble}")
+            self._alarms.report("exchange", f"The new radiusd configuration is not in force: {trouble}")
             self._retry_at = time.monotonic() + self._retry_seconds
             self._retry_seconds = min(2 * self._retry_seconds, MAX_RETRY_SECONDS)
             return
@@ -309,7 +309,7 @@ class CellMaintenance:
             return
         more = f" and {len(whose) - _MAX_LISTED} more" if len(whose) > _MAX_LISTED else ""
         names = f"{', '.join(whose[:_MAX_LISTED])}{more}"
-        self._alarms.tell("unusable-secret", f"radiusd cannot use the RADIUS secret of {names}. Set another secret.")
+        self._alarms.report("unusable-secret", f"radiusd cannot use the RADIUS secret of {names}. Set another secret.")
 
     def _remove_old_keys(self) -> None:
         try:
@@ -322,7 +322,7 @@ class CellMaintenance:
         disk = os.statvfs(self._paths.journal)
         free = disk.f_bavail * disk.f_frsize
         if free < LOW_DISK_BYTES:
-            self._alarms.tell(
+            self._alarms.report(
                 "disk-low",
                 f"{free / (1 << 20):.1f} MB are free on the disk of the cell. When the disk is full, accounting is "
                 "not acknowledged and decisions are not recorded.",
@@ -374,7 +374,7 @@ class CellMaintenance:
                 self._waiting.look()
                 update_redecision_alarms(self._engine, self._cell_id, self._alarms)
                 for each in self._dropped:
-                    each.tell()
+                    each.report()
                 update_rotation_alarms(self._engine, self._cell_id, self._alarms)
                 update_exemption_alarms(self._engine, self._cell_id, self._alarms)
                 shipped = self._shipped_until()

@@ -53,7 +53,7 @@ def update_rotation_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> N
         of = {"tenant": slug, "nas": nas} if nas else {"tenant": slug}
         raised.add(code)
         ends = "was due to end at" if is_over else "ends at"
-        alarms.tell_of_row(
+        alarms.report_row(
             code,
             Advice(
                 f"The old RADIUS secret of {whose} {ends} {ends_at:%Y-%m-%d %H:%M} UTC, and {count} NASes still use"
@@ -85,7 +85,7 @@ def update_redecision_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) ->
     raised = {f"{_REDECISION_CODE}{slug}" for slug, _, _, _ in rows}
     _clear_others(alarms, _REDECISION_CODE, raised)
     for slug, number, since, detail in rows:
-        alarms.tell_of_row(
+        alarms.report_row(
             f"{_REDECISION_CODE}{slug}",
             f"Re-decisions of tenant {slug} fail since {since:%Y-%m-%d %H:%M} UTC: {detail} A change, for "
             "example of a policy, affects a live session only after its device authenticates again. See the log of the "
@@ -119,7 +119,7 @@ def update_exemption_alarms(engine: Engine, cell_id: CellId, alarms: Alarms) -> 
         more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
         code = f"{_EXEMPTION_CODE}{slug}"
         raised.add(code)
-        alarms.tell_of_row(
+        alarms.report_row(
             code,
             Advice(
                 f"{', '.join(names[:_MAX_NAMED])}{more} of tenant {slug} no longer need their exemption: the NASes"
@@ -169,7 +169,7 @@ class EndpointBacklog:
             self._alarms.clear(_ALARM)
             return
         many = "or more " if self.count == MAX_COUNTED else ""
-        self._alarms.tell(
+        self._alarms.report(
             _ALARM,
             f"Changes of devices are not processed: {self.count} {many}changes wait, "
             f"the first for {waits:.0f} s. Groups by rule, vendors and profiles are out of date. "

@@ -53,17 +53,17 @@ def sources(alarms):
 def test_wrong_secret_raises_an_alarm_until_it_stops(watch, alarms, clock, alpha):
     heard = [{*((ALPHA, f"192.0.2.{last}") for last in (1, 2, 3, 4)), (BRAVO, "192.0.2.9")}]
     dropped = watch(WRONG_SECRET, lambda: heard.pop() if heard else set())
-    dropped.tell()
+    dropped.report()
     [alarm] = alarms.standing()
     assert (alarm.code, alarm.tenant) == ("wrong-secret:alpha", alpha.number)
     assert "192.0.2.1, 192.0.2.2, 192.0.2.3 and others" in alarm.detail
     assert "revealRadiusSecret (tenant=alpha, next=true)" in alarm.detail
     clock.now += ALARM_SECONDS - 1
     heard.append({(ALPHA, "192.0.2.4")})
-    dropped.tell()
+    dropped.report()
     for seconds, left in ((2, ["Packets from 192.0.2.4"]), (ALARM_SECONDS, [])):
         clock.now += seconds
-        dropped.tell()
+        dropped.report()
         assert sources(alarms) == left
 
 
@@ -71,33 +71,33 @@ def test_wrong_secret_of_a_self_test_raises_no_alarm(owner, watch, alarms, alpha
     """Packets from other sources at that time raise an alarm when they are repeated."""
     dropped = watch(WRONG_SECRET, lambda: {(ALPHA, "192.0.2.1"), (BRAVO, "192.0.2.2")})
     owner.execute(
-        "INSERT INTO self_tests (tenant_id, asked_by, state) VALUES (%s, 't', 'running'), (%s, 't', 'queued')",
+        "INSERT INTO self_tests (tenant_id, requested_by, state) VALUES (%s, 't', 'running'), (%s, 't', 'queued')",
         (alpha.id, bravo.tenant_id),
     )
-    dropped.tell()
+    dropped.report()
     assert codes(alarms) == {"wrong-secret:bravo"}
     for change, expected in (
         ("state = 'done', ended_at = now()", {"wrong-secret:bravo"}),
         ("ended_at = ended_at - interval '2 minutes'", {"wrong-secret:alpha", "wrong-secret:bravo"}),
     ):
         owner.execute(f"UPDATE self_tests SET {change} WHERE state <> 'queued'")
-        dropped.tell()
+        dropped.report()
         assert codes(alarms) == expected
 
 
 def test_own_wrong_secret_trial_raises_and_hides_no_alarm(watch, alarms, alpha, bravo):
     heard = {(ALPHA, str(DEMO_ADDRESS)), (BRAVO, str(DEMO_ADDRESS)), (BRAVO, "127.0.0.1")}
-    watch(WRONG_SECRET, lambda: heard).tell()
+    watch(WRONG_SECRET, lambda: heard).report()
     assert (codes(alarms), sources(alarms)) == ({"wrong-secret:bravo"}, ["Packets from 127.0.0.1"])
 
 
 def test_abandoned_self_test_silences_nothing(owner, watch, alarms, alpha):
     owner.execute(
-        "INSERT INTO self_tests (tenant_id, asked_by, state, due_at)"
+        "INSERT INTO self_tests (tenant_id, requested_by, state, due_at)"
         " VALUES (%s, 't', 'running', now() - interval '1 hour')",
         (alpha.id,),
     )
-    watch(WRONG_SECRET, lambda: {(ALPHA, "192.0.2.1")}).tell()
+    watch(WRONG_SECRET, lambda: {(ALPHA, "192.0.2.1")}).report()
     assert codes(alarms) == {"wrong-secret:alpha"}
 
 
@@ -111,14 +111,14 @@ def test_events_during_a_database_outage_are_reported_later(watch, alarms, alpha
     with monkeypatch.context() as patched:
         patched.setattr(dropped, "_slots_under_test", away)
         with pytest.raises(DatabaseUnavailable):
-            dropped.tell()
-    dropped.tell()
+            dropped.report()
+    dropped.report()
     assert codes(alarms) == {"wrong-secret:alpha"}
 
 
 def test_unsigned_requests_raise_an_alarm_with_the_remedy(watch, alarms, alpha, bravo):
     heard = {(ALPHA, "192.0.2.1"), (ALPHA, str(DEMO_ADDRESS)), (BRAVO, str(DEMO_ADDRESS)), (7, "192.0.2.9")}
-    watch(UNSIGNED_REQUESTS, lambda: heard).tell()
+    watch(UNSIGNED_REQUESTS, lambda: heard).report()
     [alarm] = alarms.standing()
     assert (alarm.code, alarm.tenant) == ("unsigned-requests:alpha", alpha.number)
     assert alarm.detail.startswith("Access-Requests from 192.0.2.1 to tenant alpha carry no Message-Authenticator")
@@ -131,7 +131,7 @@ def test_each_dropped_source_is_logged_once_a_minute(watch, clock, alpha, caplog
 
     def lines() -> list[str]:
         caplog.clear()
-        dropped.tell()
+        dropped.report()
         return [record.getMessage().partition(" carry no")[0] for record in caplog.records]
 
     assert lines() == [f"Access-Requests from 192.0.2.{last} to tenant alpha" for last in (1, 2)]
@@ -144,7 +144,7 @@ def test_each_dropped_source_is_logged_once_a_minute(watch, clock, alpha, caplog
 
 def test_flood_of_forged_sources_is_bounded(watch, alarms, alpha, caplog):
     heard = {(ALPHA, f"10.0.{n // 250}.{n % 250}") for n in range(5_000)}
-    watch(UNSIGNED_REQUESTS, lambda: heard).tell()
+    watch(UNSIGNED_REQUESTS, lambda: heard).report()
     assert len(caplog.records) == 100
     [alarm] = alarms.standing()
     assert " and others to tenant alpha" in alarm.detail
@@ -174,7 +174,7 @@ def test_rotation_with_nases_left_behind_names_the_commands(owner, cell_engine, 
 
 
 def test_status_file_and_database_get_the_next_steps(cell_engine, platform, watch, alarms, alpha, owner, tmp_path):
-    watch(UNFINISHED_LOGINS, lambda: {(ALPHA, "192.0.2.1")}).tell()
+    watch(UNFINISHED_LOGINS, lambda: {(ALPHA, "192.0.2.1")}).report()
     state = {"state": "serving", "cell": "cell-1", "slots": 1, "tenants": 1, "position_at": None, "database": True}
     state |= {"radiusd_pid": None, "verifier_pid": None, "memory": {}, "backlog": {}, "counters": {}}
     write_status(tmp_path / "status.json", status_document(**state, alarms=alarms.standing()))

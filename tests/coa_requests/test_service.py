@@ -86,7 +86,7 @@ def test_matching_sessions_are_requested_once_at_a_time(request_coa, live, scope
         asked = [(request.kind, request.session_row) for request in requests]
         assert asked == [("bounce", two), ("bounce", one), ("disconnect", two), ("disconnect", one)]
         newest = requests[0]
-        assert (newest.state, newest.reason, newest.asked_by) == ("queued", "requested", ACTOR)
+        assert (newest.state, newest.reason, newest.requested_by) == ("queued", "requested", ACTOR)
         assert (newest.mac, newest.identity, newest.nas_key) == (OTHER, "anna", "switch|192.0.2.1")
         # The cell sends the request at once, because it has no earlier change to apply.
         assert newest.after_xact is None
@@ -130,7 +130,7 @@ def test_queue_of_user_requests_is_bounded(request_coa, live, scoped, two_tenant
     monkeypatch.setattr(request_queue, "MAX_WAITING", 1)
     # Requests that blocks cause do not count.
     with scoped() as session:
-        request_queue.queue_block_disconnects(session, tenant_id=two_tenants[0], macs=[MAC, OTHER], asked_by=ACTOR)
+        request_queue.queue_block_disconnects(session, tenant_id=two_tenants[0], macs=[MAC, OTHER], requested_by=ACTOR)
     assert request_coa(user="bert") == [bert]
     with pytest.raises(Conflict, match="Too many requests to NASes are waiting: 1"):
         request_coa(user="anna")
@@ -224,7 +224,7 @@ def test_unblocked_device_is_no_longer_disconnected(live, scoped, given):
 def test_file_of_devices_unblocks_all_of_them_at_once(live, scoped, two_tenants):
     live()
     with scoped() as session:
-        request_queue.queue_block_disconnects(session, tenant_id=two_tenants[0], macs=[MAC], asked_by=ACTOR)
+        request_queue.queue_block_disconnects(session, tenant_id=two_tenants[0], macs=[MAC], requested_by=ACTOR)
         macs = [MAC, *(f"{number:012x}" for number in range(MAX_ROWS - 1))]
         request_queue.withdraw_block_disconnects(session, tenant_id=two_tenants[0], macs=macs)
         assert waiting_requests(session) == set()

@@ -68,7 +68,9 @@ def test_database_values_and_timeouts_are_compared_too() -> None:
     row = compare_result(SILENT, Observation("silence", 2.0), Evidence([decided("unknown-mac")]))
     assert (row.ok, row.reason) == (False, "unknown-mac (1 of 0 rows)")
     assert compare_result(SILENT, Observation("silence", 2.0), Evidence()).ok
-    resumed = check(expected="permit VLAN 20, 1 resumed", tell=lambda evidence: f", {len(evidence.decisions)} resumed")
+    resumed = check(
+        expected="permit VLAN 20, 1 resumed", describe=lambda evidence: f", {len(evidence.decisions)} resumed"
+    )
     assert compare_result(resumed, GOOD, PERMITTED).ok
 
 

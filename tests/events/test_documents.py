@@ -272,7 +272,7 @@ def test_any_note_makes_an_event_that_matches_the_schema(data):
 
 def coa_row(**values):
     given = {"id": 4711, "created_at": NOW, "sent_at": NOW, "ended_at": NOW + timedelta(seconds=1)}
-    given |= {"kind": "disconnect", "asked_by": "cli:anna", "reason": "endpoint-blocked", "state": "refused"}
+    given |= {"kind": "disconnect", "requested_by": "cli:anna", "reason": "endpoint-blocked", "state": "refused"}
     given |= {"session_row": 7, "session_id": "s1", "mac": "aabbccddeeff", "identity": "anna", "framed_ip": None}
     given |= {"nas_id": uuid4(), "nas_key": "switch-1|192.0.2.7", "nas_port": "", "nas_address": "192.0.2.7"}
     given |= {"step": 1, "attempts": 2, "answer_code": 42, "error_cause": 503, "detail": "The NAS refused."}

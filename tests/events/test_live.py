@@ -327,10 +327,10 @@ def test_notes_of_one_tenant_are_limited_and_counted(
     owner.execute(add, (alpha.id, 30))
     notes.look()
     notes.look()
-    told = Counter(each.told.tenant_id for each in feed._waiting)
+    told = Counter(each.item.tenant_id for each in feed._waiting)
     assert told == {str(alpha.id): 5, str(bravo.id): 2}
     # The newest events, after the dropped events.
-    assert [each.number for each in feed._waiting if each.told.tenant_id == str(alpha.id)] == list(range(25, 30))
+    assert [each.number for each in feed._waiting if each.item.tenant_id == str(alpha.id)] == list(range(25, 30))
     assert feed.counters["left_out"] == 25
 
 

@@ -37,7 +37,7 @@ def test_queue_is_bounded_and_counts_dropped_events(alpha):
         for number in range(MAX_WAITING):
             work.live.note(number, str(alpha.id), payload, cleaned=False)
         work.live.take_numbers(NumberedCursor())
-        feed.offer(work.live.told, work.live.noted)
+        feed.offer(work.live.items, work.live.noted)
         assert len(feed._waiting) <= 100
         assert feed._waiting.size <= MAX_WAITING_BYTES
     assert feed.counters["left_out"] + len(feed._waiting) == 3 * MAX_WAITING
@@ -57,14 +57,14 @@ def test_busy_tenant_displaces_no_event_of_another(alpha, bravo):
             work.live.note(1 + number, noisy, b"n", cleaned=False)
         numbers = work.live.take_numbers(NumberedCursor())
         assert (0 in numbers, len(numbers)) == (True, MAX_WAITING)
-        feed.offer(work.live.told, work.live.noted)
+        feed.offer(work.live.items, work.live.noted)
         assert len(feed._waiting) == MAX_WAITING
         assert feed.counters["left_out"] == (batch + 1) * (2 * MAX_WAITING + 1) - MAX_WAITING
-    waiting = [each for each in feed._waiting if each.told.tenant_id == noisy]
-    assert [each.number for each in feed._waiting if each.told.tenant_id == quiet] == [0, 1, 2]
+    waiting = [each for each in feed._waiting if each.item.tenant_id == noisy]
+    assert [each.number for each in feed._waiting if each.item.tenant_id == quiet] == [0, 1, 2]
     # Listeners get the number of their next event, and the queue sends for each tenant in turn.
     assert (feed._next_number(quiet), feed._next_number(noisy)) == (0, waiting[0].number)
-    assert [each.told.tenant_id == quiet for each in feed._waiting.take(8)].count(True) == 3
+    assert [each.item.tenant_id == quiet for each in feed._waiting.take(8)].count(True) == 3
     assert feed._next_number(quiet) == 3
 
 

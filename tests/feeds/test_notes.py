@@ -238,10 +238,10 @@ def test_tenant_alarm_is_sent_only_to_it_even_if_brief(
         alarms.mark_reported(standing)
 
     [(number,)] = acme.sql("SELECT number FROM tenants WHERE id = %s", acme.id)
-    alarms.tell("disk-low", "Little room.")
-    alarms.tell("pool-low-1", "Pool guests has 3 addresses left.", tenant=number)
+    alarms.report("disk-low", "Little room.")
+    alarms.report("pool-low-1", "Pool guests has 3 addresses left.", tenant=number)
     report()
-    alarms.tell("pool-low-1", "Pool guests has 2 addresses left.", tenant=number)
+    alarms.report("pool-low-1", "Pool guests has 2 addresses left.", tenant=number)
     report()
     [raised] = next_events(acme)
     assert (raised["event"]["action"], raised["event"]["kind"], raised["event"]["code"]) == (
@@ -249,7 +249,7 @@ def test_tenant_alarm_is_sent_only_to_it_even_if_brief(
     )
     assert raised["admit"]["cell"] == "cell-1"
     alarms.clear("pool-low-1")
-    alarms.tell("brief", "It was over at once.", tenant=number)
+    alarms.report("brief", "It was over at once.", tenant=number)
     alarms.clear("brief")
     for _ in range(3):
         report()
@@ -266,8 +266,9 @@ def test_tenant_alarm_is_sent_only_to_it_even_if_brief(
 def test_worker_alarm_is_sent_until_it_clears(acme: Tenancy):
     acme.add(settings=of_kinds("alarm"))
     acme.add("hook")
-    fail = "UPDATE feeds SET told_failing_at = now(), failing_since = now(), failure = 'No answer.' WHERE slug = 'hook'"
-    recover = "UPDATE feeds SET told_failing_at = NULL, failing_since = NULL, failure = '' WHERE slug = 'hook'"
+    failing = "failure_reported_at = now(), failing_since = now(), failure = 'No answer.'"
+    fail = f"UPDATE feeds SET {failing} WHERE slug = 'hook'"
+    recover = "UPDATE feeds SET failure_reported_at = NULL, failing_since = NULL, failure = '' WHERE slug = 'hook'"
     for statement in (fail, fail, recover, fail):
         acme.sql(statement)
     acme.do(service.delete_feed, "hook")

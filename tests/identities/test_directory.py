@@ -71,7 +71,7 @@ class TestRightPassword:
 
     def test_missing_nested_group_support_is_reported(self, document):
         steps = []
-        answer = with_source(document | {"groups": "nested"}, lambda source: verify(source, tell=steps.append))
+        answer = with_source(document | {"groups": "nested"}, lambda source: verify(source, report=steps.append))
         assert (answer.verified, answer.groups) == (True, ())
         assert "set groups to memberof or search" in steps[-1]
 

@@ -202,7 +202,7 @@ class SourceWithText:
     def __init__(self, fails):
         self.fails = fails
 
-    async def verify(self, name, password, tell):
+    async def verify(self, name, password, report):
         if self.fails:
             raise DirectoryRefused(FORGED)
         return VerificationResult("wrong-password", FORGED, "corp")

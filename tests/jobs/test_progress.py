@@ -29,16 +29,16 @@ def tenant_id(app_engine: Engine, platform: Platform) -> TenantId:
 
 def test_bulk_changes_report_their_progress(app_engine, worker_engine, owner_engine, tenant_id, monkeypatch) -> None:
     seen: list[int] = []
-    tell = runner.JobRun.tell
+    report = runner.JobRun.report
 
     def telling(work: runner.JobRun, done: int, total: int | None = None) -> None:
-        tell(work, done, total)
+        report(work, done, total)
         with Session(owner_engine) as session:
             shown = session.scalars(select(Job.done).where(Job.id == work.id)).one()
         assert shown <= done
         seen.append(shown)
 
-    monkeypatch.setattr(runner.JobRun, "tell", telling)
+    monkeypatch.setattr(runner.JobRun, "report", telling)
 
     def run(operation: str, **given: Any) -> list[int]:
         seen.clear()

@@ -221,7 +221,7 @@ def test_progress_is_visible_and_undone_with_its_transaction(jobs: Jobs) -> None
     def fail(_: object, own_job: JobRun) -> None:
         seen.append(jobs.row(job_id).done)
         for done in (0, 700, 1_700, 2_100):
-            own_job.tell(done)
+            own_job.report(done)
             seen.append(jobs.row(job_id).done)
         raise next(ends)
 
@@ -244,17 +244,17 @@ def test_progress_is_visible_and_undone_with_its_transaction(jobs: Jobs) -> None
     ("ended_by", "state"), [({"is_cancelled": True}, "cancelled"), ({"lapses": runner.MAX_LAPSES}, "failed")]
 )
 def test_progress_of_undone_work_is_cleared_at_the_end(jobs: Jobs, ended_by, state) -> None:
-    def tell_and_die(_: object, own_job: JobRun) -> None:
-        own_job.tell(1)
+    def report_and_die(_: object, own_job: JobRun) -> None:
+        own_job.report(1)
         raise KeyboardInterrupt
 
     job_id = jobs.start()
     with pytest.raises(KeyboardInterrupt):
-        jobs.work(tell_and_die)
+        jobs.work(report_and_die)
     assert jobs.row(job_id).done == 1
     jobs.update(**ended_by)
     jobs.make_due()
-    assert jobs.work(tell_and_die)
+    assert jobs.work(report_and_die)
     assert (jobs.row(job_id).state, jobs.row(job_id).done) == (state, 0)
 
 
@@ -304,7 +304,7 @@ def test_several_transactions_resume_where_they_stopped(jobs: Jobs) -> None:
         with own_job.transaction() as session:
             add_site(session, own_job, own_job.input["names"][at])
             own_job.save_place(session, {"at": at + 1})
-        own_job.tell(at + 1)
+        own_job.report(at + 1)
         if at == 1 and not died:
             died.append(True)
             raise KeyboardInterrupt
@@ -331,8 +331,8 @@ def test_cancelled_job_leaves_nothing(jobs: Jobs) -> None:
         add_site(session, own_job, "x")
         jobs.cancel(own_job.id)
         with pytest.raises(JobCancelled):
-            own_job.tell(1)
-        own_job.tell(1)
+            own_job.report(1)
+        own_job.report(1)
 
     assert jobs.work(handle)
     assert not jobs.work(handle)

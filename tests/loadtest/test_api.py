@@ -20,7 +20,7 @@ DAYS, ROWS = 40, 4_000
 def filled(cluster: Cluster) -> tuple[Database, data_set.TenantRows, str]:
     database = cluster.create_database("loadtest_api")
     tenants = data_set.make_tenants(database.superuser_url, 3)
-    data_set.fill_auth_log(database.superuser_url, tenants, rows=ROWS, days=DAYS, tell=print)
+    data_set.fill_auth_log(database.superuser_url, tenants, rows=ROWS, days=DAYS, log_line=print)
     data_set.fill_sessions(database.superuser_url, tenants, rows=300)
     engine = make_engine(database.app_url)
     token = data_set.make_platform_token(engine)

@@ -51,7 +51,7 @@ def filled() -> Iterator[tuple[Database, data_set.TenantRows, str]]:
             # No search uses this index, and each index takes a tenth of the work.
             connection.execute("DROP INDEX ix_auth_log_tenant_id_certificate_serial_at")
         filling = {"rows": ROWS_OF_DAY * DAYS, "days": DAYS, "different": 2, "has_requests": False}
-        data_set.fill_auth_log(database.superuser_url + _LOADING, tenants, tell=print, **filling)
+        data_set.fill_auth_log(database.superuser_url + _LOADING, tenants, log_line=print, **filling)
         engine = make_engine(database.app_url)
         token = data_set.make_platform_token(engine)
         engine.dispose()

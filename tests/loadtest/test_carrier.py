@@ -20,8 +20,8 @@ def quiet(_: str) -> None:
 
 def test_accounting_of_live_sessions_updates_and_adds_rows():
     plans = [("0", 0, AccountingStream()), ("300", 300, AccountingStream())]
-    with shipping.start_contenders(plans, tell=quiet) as made:
-        rows = shipping.run_turns(made, shipping.WORKS, rounds=1, count=100, tell=quiet)
+    with shipping.start_contenders(plans, log_line=quiet) as made:
+        rows = shipping.run_turns(made, shipping.WORKS, rounds=1, count=100, log_line=quiet)
         counts = []
         for each in made:
             with psycopg.connect(each.database.superuser_url) as connection:

@@ -60,7 +60,7 @@ def test_no_list_reads_more_than_its_limit(database: Database, tmp_path: Path, m
     monkeypatch.setattr(endpoints, "_SELECTIVE_LIMIT", _LOOKED_THROUGH)
     monkeypatch.setattr(log_search, "SLICE_ROWS", _LOOKED_THROUGH)
     tenants = data_set.make_tenants(database.superuser_url, 20)
-    data_set.fill_lists(database.superuser_url, tenants, share=_SHARE, tell=lambda _: None, has_days=False)
+    data_set.fill_lists(database.superuser_url, tenants, share=_SHARE, log_line=lambda _: None, has_days=False)
     app = create_app(settings_of_public(database, tmp_path))
     values = read_costs.read_tenant_values(database.superuser_url, tenants.slugs[0])
     with serve_app(app) as client:

@@ -255,7 +255,7 @@ def test_stop_cancels_queued_requests_and_sends_no_more(net, crowd):
     assert (stopped["state"], stopped["requests"], stopped["items"]) == (
         "stopped",
         {"withdrawn": 10},
-        {"asked": 10, "withdrawn": 2},
+        {"requested": 10, "withdrawn": 2},
     )
     assert net.queued_requests == {}
     with pytest.raises(Conflict, match="has ended"):
@@ -309,7 +309,7 @@ def test_item_with_a_changed_decision_is_not_sent(net, crowd):
     net.wait()
     net.turn()
     [run] = net.runs
-    assert (run["state"], run["items"]) == ("done", {"asked": 10, "settled": 2})
+    assert (run["state"], run["items"]) == ("done", {"requested": 10, "settled": 2})
 
 
 def test_preview_mode_sends_nothing_until_approved(net, office):

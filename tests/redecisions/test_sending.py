@@ -33,7 +33,7 @@ def large(net, crowd):
     net.call(service.update_settings, ceiling_percent=100)
     net.publish(office_policy("21"))
     [run] = net.runs
-    assert (run["state"], run["items"]) == ("sending", {"asked": 10, "found": 2})
+    assert (run["state"], run["items"]) == ("sending", {"requested": 10, "found": 2})
     return run
 
 
@@ -101,7 +101,7 @@ def test_approval_stays_valid_after_a_later_full_check(net, crowd):
     net.owner.execute("UPDATE sites SET name = name || 'x'")
     net.settle()
     approved, later = net.runs
-    assert (approved["state"], approved["items"]) == ("sending", {"asked": 10, "found": 2})
+    assert (approved["state"], approved["items"]) == ("sending", {"requested": 10, "found": 2})
     assert f"Approved re-decision {approved['id']} still sends 12 requests." in later["detail"]
     net.owner.execute("UPDATE coa_requests SET state = 'acknowledged', ended_at = now()")
     net.wait()

@@ -45,7 +45,7 @@ def count(sql, table: str) -> int:
 
 def audit_later(sql, worker_engine: Engine) -> int:
     """Report failures, as the worker does after ten minutes."""
-    sql("UPDATE sign_in_failures SET tell_at = now() WHERE tell_at IS NOT NULL")
+    sql("UPDATE sign_in_failures SET audit_due_at = now() WHERE audit_due_at IS NOT NULL")
     return failure_audit.audit_failures(engine=worker_engine)
 
 

@@ -171,7 +171,7 @@ def test_statistics_during_a_bulk_insert_do_not_mislead(
     with large.open("rb") as source, session_scope(PlatformScope(), engine=app_engine) as session:
         given = {"actor": ACTOR, "slug": "copy", "msp_id": platform.msp_id, "signing": SIGNING}
         import_tenant(
-            session, source, **given, tell=look, note=lambda done: fetched.append(session.scalar(_FETCHED) or 0)
+            session, source, **given, report=look, note=lambda done: fetched.append(session.scalar(_FETCHED) or 0)
         )
     assert looked
     assert fetched[0] < 10 * _ROWS, "each reference is checked by the rows that it is about"

@@ -47,9 +47,9 @@ CASES: dict[str, tuple[Task, LiteralString, LiteralString]] = {
     ),
     "attempts to sign in": (
         sign_in.audit_failures,
-        "INSERT INTO sign_in_failures (subject_id, hour, reason, first_at, last_at, tell_at)"
+        "INSERT INTO sign_in_failures (subject_id, hour, reason, first_at, last_at, audit_due_at)"
         " VALUES (gen_random_uuid(), now(), 'x', now(), now(), now())",
-        "INSERT INTO sign_in_failures (subject_id, hour, reason, first_at, last_at, tell_at)"
+        "INSERT INTO sign_in_failures (subject_id, hour, reason, first_at, last_at, audit_due_at)"
         " VALUES (gen_random_uuid(), now(), 'x', now(), now(), NULL),"
         " (gen_random_uuid(), now(), 'x', now(), now(), now() + interval '1 minute')",
     ),
@@ -67,13 +67,13 @@ CASES: dict[str, tuple[Task, LiteralString, LiteralString]] = {
     ),
     "a job": (
         client_jobs.enqueue,
-        "INSERT INTO jobs (kind, title, asked_by) VALUES ('x', 'x', 'x')",
-        "INSERT INTO jobs (kind, title, asked_by, state, due_at) VALUES ('x', 'x', 'x', 'done', now()),"
+        "INSERT INTO jobs (kind, title, requested_by) VALUES ('x', 'x', 'x')",
+        "INSERT INTO jobs (kind, title, requested_by, state, due_at) VALUES ('x', 'x', 'x', 'done', now()),"
         " ('x', 'x', 'x', 'running', now() + interval '1 minute')",
     ),
     "a job whose worker has died": (
         client_jobs.enqueue,
-        "INSERT INTO jobs (kind, title, asked_by, state) VALUES ('x', 'x', 'x', 'running')",
+        "INSERT INTO jobs (kind, title, requested_by, state) VALUES ('x', 'x', 'x', 'running')",
         "SELECT",
     ),
     "a change of what was decided by": (
@@ -110,13 +110,13 @@ CASES: dict[str, tuple[Task, LiteralString, LiteralString]] = {
     ),
     "a self-test": (
         tenants.run_self_tests,
-        f"INSERT INTO self_tests (tenant_id, asked_by) VALUES ({_TENANT}, 'x')",
-        f"INSERT INTO self_tests (tenant_id, asked_by, state) VALUES ({_TENANT}, 'x', 'done')",
+        f"INSERT INTO self_tests (tenant_id, requested_by) VALUES ({_TENANT}, 'x')",
+        f"INSERT INTO self_tests (tenant_id, requested_by, state) VALUES ({_TENANT}, 'x', 'done')",
     ),
     "an export": (
         exports.run,
         "UPDATE export_jobs SET due_at = now()",
-        "INSERT INTO export_jobs (tenant_id, log, since, until, format, asked_by, done_until, due_at)"
+        "INSERT INTO export_jobs (tenant_id, log, since, until, format, requested_by, done_until, due_at)"
         f" VALUES ({_TENANT}, 'auth', now() - interval '1 hour', now(), 'csv', 'x', now(),"
         " now() + interval '1 minute')",
     ),

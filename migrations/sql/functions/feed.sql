@@ -424,7 +424,7 @@ $$;
 CREATE OR REPLACE FUNCTION note_failing_feed() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
-    IF TG_OP = 'UPDATE' AND NEW.told_failing_at IS NOT NULL THEN
+    IF TG_OP = 'UPDATE' AND NEW.failure_reported_at IS NOT NULL THEN
         PERFORM note_alarm(NEW.tenant_id, 'raised', 'feed-failing-' || NEW.slug, NEW.failure, NEW.failing_since);
     ELSE
         PERFORM note_alarm(OLD.tenant_id, 'cleared', 'feed-failing-' || OLD.slug, OLD.failure, OLD.failing_since);

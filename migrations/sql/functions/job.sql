@@ -16,7 +16,7 @@ BEGIN
             ' OR EXISTS (SELECT FROM audit_chains c WHERE c.broken)'
             ' OR NOT EXISTS (SELECT FROM audit_keys)'),
         ('sign_in.write_mails', 'EXISTS (SELECT FROM account_mails)'),
-        ('sign_in.audit_failures', 'EXISTS (SELECT FROM sign_in_failures f WHERE f.tell_at <= now())'),
+        ('sign_in.audit_failures', 'EXISTS (SELECT FROM sign_in_failures f WHERE f.audit_due_at <= now())'),
         ('endpoints.record_expired', 'EXISTS (SELECT FROM endpoint_expiries x WHERE x.valid_until <= now())'),
         ('mail.send', 'EXISTS (SELECT FROM mails m WHERE m.state = ''queued'' AND m.due_at <= now())'),
         ('jobs.enqueue',

@@ -85,18 +85,18 @@ DECLARE
     last_audited timestamptz;
 BEGIN
     SELECT count(*), coalesce(bool_or(f.reason = why AND f.source IS NOT DISTINCT FROM from_source), false),
-            max(f.told_at)
+            max(f.audited_at)
         INTO rows_there, is_there, last_audited
         FROM sign_in_failures f WHERE f.subject_id = subject AND f.hour = this_hour;
     INSERT INTO sign_in_failures AS f
-        (subject_id, hour, reason, source, count, first_at, last_at, address, request_id, user_agent, tell_at)
+        (subject_id, hour, reason, source, count, first_at, last_at, address, request_id, user_agent, audit_due_at)
     VALUES (
         subject, this_hour, why, CASE WHEN is_there OR rows_there < 20 THEN from_source END, 1, moment, moment,
         from_address, request, agent, coalesce(last_audited + interval '10 minutes', moment)
     )
     ON CONFLICT ON CONSTRAINT uq_sign_in_failures_subject_id DO UPDATE SET
         count = f.count + 1, last_at = excluded.last_at, address = excluded.address, request_id = excluded.request_id,
-        user_agent = excluded.user_agent, tell_at = coalesce(f.tell_at, excluded.tell_at);
+        user_agent = excluded.user_agent, audit_due_at = coalesce(f.audit_due_at, excluded.audit_due_at);
 END
 $$;
 GRANT EXECUTE ON FUNCTION note_sign_in_failure TO admit_app;

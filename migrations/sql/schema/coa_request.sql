@@ -20,7 +20,7 @@ CREATE TABLE coa_requests (
         CONSTRAINT ck_coa_requests_kind CHECK (kind IN ('disconnect', 'reauthenticate', 'bounce', 'change')),
     -- Of a change: [{"attribute": ..., "value": ..., "tag": ...}].
     attributes jsonb NOT NULL DEFAULT '[]',
-    asked_by text NOT NULL DEFAULT '',
+    requested_by text NOT NULL DEFAULT '',
     -- The NAS's own name for itself, as in sessions.
     nas_key text NOT NULL DEFAULT '',
     nas_port text NOT NULL DEFAULT '',

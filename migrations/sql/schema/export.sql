@@ -13,7 +13,7 @@ CREATE TABLE export_jobs (
         CONSTRAINT ck_export_jobs_state CHECK (
             state IN ('queued', 'running', 'done', 'failed', 'cancelled', 'pruned')
         ),
-    asked_by text NOT NULL,
+    requested_by text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
     -- When a worker can take the row: immediately, later after a failure, or after the lease
     -- of a worker that died.

@@ -28,7 +28,7 @@ CREATE TABLE feeds (
     next_attempt_at timestamptz NOT NULL DEFAULT now(),
     failing_since timestamptz,
     failure text NOT NULL DEFAULT '',
-    told_failing_at timestamptz,
+    failure_reported_at timestamptz,
     delivered_at timestamptz,
     delivered bigint NOT NULL DEFAULT 0,
     -- Events that were not delivered in time and are not retried.
@@ -53,7 +53,7 @@ GRANT UPDATE (
 ) ON feeds TO admit_app;
 GRANT UPDATE (
     status, paused_because, done, until, mark, mark_at, mark_row, attempts, attempted_at,
-    next_attempt_at, failing_since, failure, told_failing_at, delivered_at, delivered, lost, mark_rows,
+    next_attempt_at, failing_since, failure, failure_reported_at, delivered_at, delivered, lost, mark_rows,
     at_once
 ) ON feeds TO admit_worker;
 

@@ -28,7 +28,7 @@ CREATE TABLE jobs (
     failures int NOT NULL DEFAULT 0,
     -- When a runner can take the job. For a running job: the end of the lease.
     due_at timestamptz NOT NULL DEFAULT now(),
-    asked_by text NOT NULL,
+    requested_by text NOT NULL,
     address inet,
     request_id text,
     created_at timestamptz NOT NULL DEFAULT now(),

@@ -46,7 +46,7 @@ CREATE TABLE redecisions (
     created_at timestamptz NOT NULL DEFAULT now(),
     -- For people: the change and the person who requested the run.
     cause text NOT NULL DEFAULT '',
-    asked_by text NOT NULL DEFAULT '',
+    requested_by text NOT NULL DEFAULT '',
     -- All live sessions, or those that the changes concern.
     scope text NOT NULL CONSTRAINT ck_redecisions_scope CHECK (scope IN ('all', 'some')),
     state text NOT NULL DEFAULT 'deciding'
@@ -94,9 +94,9 @@ CREATE TABLE redecision_items (
     session_row bigint NOT NULL,
     action text NOT NULL
         CONSTRAINT ck_redecision_items_action CHECK (action IN ('disconnect', 'reauthenticate')),
-    -- found, then asked (requested from the NAS), settled (no longer needed) or withdrawn.
+    -- found, then requested (from the NAS), settled (no longer needed) or withdrawn.
     state text NOT NULL DEFAULT 'found'
-        CONSTRAINT ck_redecision_items_state CHECK (state IN ('found', 'asked', 'settled', 'withdrawn')),
+        CONSTRAINT ck_redecision_items_state CHECK (state IN ('found', 'requested', 'settled', 'withdrawn')),
     nas text NOT NULL,
     nas_key text NOT NULL,
     site text NOT NULL,

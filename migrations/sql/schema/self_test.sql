@@ -3,7 +3,7 @@ CREATE TABLE self_tests (
     tenant_id uuid NOT NULL CONSTRAINT fk_self_tests_tenant_id REFERENCES tenants ON DELETE CASCADE,
     state text NOT NULL DEFAULT 'queued'
         CONSTRAINT ck_self_tests_state CHECK (state IN ('queued', 'running', 'done', 'failed')),
-    asked_by text NOT NULL,
+    requested_by text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
     -- When a worker can take the row: immediately, or after the lease of a worker that died.
     due_at timestamptz NOT NULL DEFAULT now(),

@@ -146,12 +146,12 @@ CREATE TABLE sign_in_failures (
     request_id text,
     user_agent text NOT NULL DEFAULT '',
     -- How many of them the audit log has, and when it gets the others.
-    told int NOT NULL DEFAULT 0,
-    told_at timestamptz,
-    tell_at timestamptz,
+    audited int NOT NULL DEFAULT 0,
+    audited_at timestamptz,
+    audit_due_at timestamptz,
     CONSTRAINT uq_sign_in_failures_subject_id UNIQUE NULLS NOT DISTINCT (subject_id, hour, reason, source)
 );
-CREATE INDEX ix_sign_in_failures_tell_at ON sign_in_failures (tell_at) WHERE tell_at IS NOT NULL;
+CREATE INDEX ix_sign_in_failures_audit_due_at ON sign_in_failures (audit_due_at) WHERE audit_due_at IS NOT NULL;
 CREATE INDEX ix_sign_in_failures_last_at ON sign_in_failures (last_at);
 GRANT SELECT ON sign_in_failures TO admit_app;
 GRANT SELECT, UPDATE, DELETE ON sign_in_failures TO admit_worker;

@@ -64,7 +64,7 @@ CREATE TABLE rollouts (
     most_moved double precision NOT NULL,
     -- Why it stopped.
     detail text NOT NULL DEFAULT '',
-    asked_by text NOT NULL,
+    requested_by text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
     ended_at timestamptz,
     -- The job that runs it. If the job ends first, the roll-out stops with the reason.

@@ -6,8 +6,8 @@ CREATE TABLE sign_ups (
     token_sha256 bytea CONSTRAINT uq_sign_ups_token_sha256 UNIQUE,
     from_address inet,
     expires_at timestamptz NOT NULL,
-    state text NOT NULL DEFAULT 'asked'
-        CONSTRAINT ck_sign_ups_state CHECK (state IN ('asked', 'known', 'provisioning', 'done', 'failed')),
+    state text NOT NULL DEFAULT 'requested'
+        CONSTRAINT ck_sign_ups_state CHECK (state IN ('requested', 'known', 'provisioning', 'done', 'failed')),
     confirmed_at timestamptz,
     slug text NOT NULL DEFAULT '',
     person_id uuid,

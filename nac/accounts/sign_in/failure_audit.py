@@ -44,7 +44,7 @@ def audit_failures(*, engine: Engine | None = None) -> int:
 
 def _audit_failure(session: Session, subject_id: UUID, hour: datetime) -> None:
     rows = repository.lock_failures(session, subject_id, hour)
-    fresh = [row for row in rows if row.count > row.told]
+    fresh = [row for row in rows if row.count > row.audited]
     now = utc_now()
     if fresh:
         last = max(fresh, key=lambda row: row.last_at)
@@ -54,7 +54,7 @@ def _audit_failure(session: Session, subject_id: UUID, hour: datetime) -> None:
         entry = {"actor": ACTOR, "action": "sign-in.fail", "target": target, "after": _audit_values(rows, fresh)}
         audit.append_many(session, [{**entry, **owner.columns()} for owner in owners])
     for row in rows:
-        row.told, row.told_at, row.tell_at = row.count, now if row in fresh else row.told_at, None
+        row.audited, row.audited_at, row.audit_due_at = row.count, now if row in fresh else row.audited_at, None
     session.flush()
 
 
@@ -62,8 +62,8 @@ def _audit_values(rows: Sequence[SignInFailure], fresh: Sequence[SignInFailure])
     reasons: Counter[str] = Counter()
     sources: Counter[str] = Counter()
     for row in fresh:
-        reasons[row.reason] += row.count - row.told
-        sources[str(row.source or "elsewhere")] += row.count - row.told
+        reasons[row.reason] += row.count - row.audited
+        sources[str(row.source or "elsewhere")] += row.count - row.audited
     return {
         "attempts": reasons.total(),
         "reasons": dict(reasons),

@@ -193,7 +193,7 @@ def get_sign_on_issuer(session: Session, sign_on_id: UUID) -> tuple[str, Sequenc
 
 def list_due_failures(session: Session, *, now: datetime, most: int) -> Sequence[tuple[UUID, datetime]]:
     table = SignInFailure
-    due = select(table.subject_id, table.hour).where(table.tell_at <= now).order_by(table.tell_at).limit(most)
+    due = select(table.subject_id, table.hour).where(table.audit_due_at <= now).order_by(table.audit_due_at).limit(most)
     return [(row[0], row[1]) for row in dict.fromkeys(session.execute(due).all())]
 
 

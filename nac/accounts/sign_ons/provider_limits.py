@@ -34,7 +34,7 @@ class _OwnerHistory:
     # Time of the provider's last response, by host.
     answered_at: dict[str, float] = field(default_factory=dict)
     failures: int = 0
-    asked_again_at: float = float("-inf")
+    next_request_at: float = float("-inf")
 
 
 class ProviderLimits:
@@ -76,7 +76,7 @@ class ProviderLimits:
             now = self._clock()
             is_proven = now - known.answered_at.get(host, float("-inf")) < PROVEN_SECONDS
             full = (
-                now < known.asked_again_at,
+                now < known.next_request_at,
                 self._of_owner.total() >= MAX_TOTAL,
                 self._of_owner[owner] >= MAX_PER_OWNER,
                 self._of_host[host] >= MAX_PER_HOST,
@@ -110,4 +110,4 @@ class ProviderLimits:
         known.failures = min(known.failures + 1, _MAX_FAILURES)
         if known.failures > _FREE_FAILURES:
             pause = min(2.0 ** (known.failures - _FREE_FAILURES), _MAX_PAUSE_SECONDS)
-            known.asked_again_at = self._clock() + pause
+            known.next_request_at = self._clock() + pause

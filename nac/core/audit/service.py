@@ -121,12 +121,12 @@ def append_many(session: Session, entries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def append_in_batches(
-    session: Session, entries: Sequence[Mapping[str, Any]], tell: Callable[[int], None] = lambda done: None
+    session: Session, entries: Sequence[Mapping[str, Any]], report: Callable[[int], None] = lambda done: None
 ) -> None:
-    """Add any number of entries in batches. `tell` receives the number of entries written so far."""
+    """Add any number of entries in batches. `report` receives the number of entries written so far."""
     for start in range(0, len(entries), _BATCH_SIZE):
         append_many(session, entries[start : start + _BATCH_SIZE])
-        tell(min(start + _BATCH_SIZE, len(entries)))
+        report(min(start + _BATCH_SIZE, len(entries)))
 
 
 def _origin_columns(session: Session) -> dict[str, Any]:

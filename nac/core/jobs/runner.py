@@ -58,7 +58,7 @@ class _JobTakenOver(Exception):
 
 
 class JobCancelled(Exception):
-    """A user cancelled the job. `JobRun.tell` and the transactions of the job raise this error."""
+    """A user cancelled the job. `JobRun.report` and the transactions of the job raise this error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class JobRun:
 
     def __post_init__(self) -> None:
         job = self.job
-        self.id, self.owner, self.actor = job.id, Owner(job.msp_id, job.tenant_id), job.asked_by
+        self.id, self.owner, self.actor = job.id, Owner(job.msp_id, job.tenant_id), job.requested_by
         self.takes, self.place = job.takes, job.place
 
     @property
@@ -111,7 +111,7 @@ class JobRun:
             session.flush()
             self.hold(session)
 
-    def tell(self, done: int, total: int | None = None) -> None:
+    def report(self, done: int, total: int | None = None) -> None:
         """Report the number of finished rows in a separate transaction, so that clients see it immediately.
 
         You can call this function often: it writes only once a second and every thousand rows.

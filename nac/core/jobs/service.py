@@ -174,7 +174,7 @@ def start_job(
         title=title,
         total=total,
         input_sealed=seal(zlib.compress(plain, 1), _context(job_id)),
-        asked_by=actor,
+        requested_by=actor,
         needs=sorted(needs),
         address=origin.address if origin else None,
         request_id=origin.request_id if origin else None,

@@ -225,22 +225,22 @@ def store_endpoints(
     actor: str,
     tenant_id: TenantId,
     plan: EndpointBulkPlan,
-    tell: ProgressCallback = ignore_progress,
+    report: ProgressCallback = ignore_progress,
 ) -> None:
-    """Store the planned changes, with an audit entry for each row. Calls `tell` with the number of stored rows."""
+    """Store the planned changes, with an audit entry for each row. Calls `report` with the number of stored rows."""
     ENDPOINT_GROUPS.create_many(session, actor=actor, tenant_id=tenant_id, names=plan.missing_groups)
     rows = plan.fresh + plan.changed
-    tell_stored, tell_noted = split_progress(tell, len(rows))
+    report_stored, report_noted = split_progress(report, len(rows))
     unblocked = [row.mac for row in plan.changed if (plan.known[row.mac].status, row.status) == ("blocked", "active")]
     entries = [_audit_entry(tenant_id, actor, "add", row, {}, _audit_values(row)) for row in plan.fresh]
-    ids = _insert_rows(session, tenant_id, plan.fresh, tell_stored)
+    ids = _insert_rows(session, tenant_id, plan.fresh, report_stored)
     for number, row in enumerate(plan.changed, start=1):
         endpoint = plan.known[row.mac]
         ids[row.mac] = endpoint.id
         entries.append(_apply_change(endpoint, row, plan.groups.get(endpoint.id, ()), actor))
         if number % _BATCH_ROWS == 0 or number == len(plan.changed):
             session.flush()
-            tell_stored(len(plan.fresh) + number)
+            report_stored(len(plan.fresh) + number)
     ENDPOINT_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=[ids[row.mac] for row in plan.changed])
     trial_limits.require_endpoint_limit(session, tenant_id=tenant_id)
     analyse_if_grown(session, "endpoints")
@@ -248,14 +248,14 @@ def store_endpoints(
     enrichment.enqueue(session, tenant_id=tenant_id, macs=[row.mac for row in rows])
     blocked = [row.mac for row in rows if row.status == "blocked"]
     if blocked:
-        request_queue.queue_block_disconnects(session, tenant_id=tenant_id, macs=blocked, asked_by=actor)
+        request_queue.queue_block_disconnects(session, tenant_id=tenant_id, macs=blocked, requested_by=actor)
     if unblocked:
         request_queue.withdraw_block_disconnects(session, tenant_id=tenant_id, macs=unblocked)
-    audit.append_in_batches(session, entries, tell_noted)
+    audit.append_in_batches(session, entries, report_noted)
 
 
 def _insert_rows(
-    session: Session, tenant_id: TenantId, rows: Sequence[_EndpointRow], tell: ProgressCallback
+    session: Session, tenant_id: TenantId, rows: Sequence[_EndpointRow], report: ProgressCallback
 ) -> dict[str, UUID]:
     """Insert endpoints. Returns their ids by MAC address."""
     values: list[dict[str, Any]] = [
@@ -268,7 +268,7 @@ def _insert_rows(
     for start in range(0, len(values), _BATCH_ROWS):
         part = values[start : start + _BATCH_ROWS]
         session.execute(insert(Endpoint), part)
-        tell(start + len(part))
+        report(start + len(part))
     return {row.mac: value["id"] for row, value in zip(rows, values, strict=True)}
 
 

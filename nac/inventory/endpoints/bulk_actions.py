@@ -34,7 +34,12 @@ GroupingMode = Literal["set-groups", "join-groups", "leave-groups"]
 
 
 def delete_endpoints(
-    session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: ProgressCallback = ignore_progress
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    macs: Iterable[str],
+    report: ProgressCallback = ignore_progress,
 ) -> int:
     """Delete endpoints. Returns their number. Raises RowsRefused for unknown endpoints, and for endpoints with valid
     certificates."""
@@ -52,18 +57,23 @@ def delete_endpoints(
         _audit_entry(actor, endpoint, "remove", before={"name": endpoint.name, "status": endpoint.status})
         for _, endpoint in found
     ]
-    tell_gone, tell_noted = split_progress(tell, len(found))
+    report_gone, report_noted = split_progress(report, len(found))
     gone = [endpoint.mac for _, endpoint in found]
     for start in range(0, len(gone), _BATCH_ROWS):
         part = gone[start : start + _BATCH_ROWS]
         repository.delete_endpoints(session, tenant_id, part)
-        tell_gone(start + len(part))
-    audit.append_in_batches(session, entries, tell_noted)
+        report_gone(start + len(part))
+    audit.append_in_batches(session, entries, report_noted)
     return len(found)
 
 
 def block_endpoints(
-    session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: ProgressCallback = ignore_progress
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    macs: Iterable[str],
+    report: ProgressCallback = ignore_progress,
 ) -> int:
     """Block endpoints, and queue Disconnect-Requests (RFC 5176) for the live sessions of the endpoints.
 
@@ -72,15 +82,20 @@ def block_endpoints(
     reader = RowReader()
     found = _lock_endpoints(session, tenant_id, macs, reader)
     require_no_mistakes(reader.mistakes, place=_mistake_place)
-    changed = _update_status(session, actor, [endpoint for _, endpoint in found], "blocked", "block", tell)
+    changed = _update_status(session, actor, [endpoint for _, endpoint in found], "blocked", "block", report)
     request_queue.queue_block_disconnects(
-        session, tenant_id=tenant_id, macs=[each.mac for _, each in found], asked_by=actor
+        session, tenant_id=tenant_id, macs=[each.mac for _, each in found], requested_by=actor
     )
     return changed
 
 
 def unblock_endpoints(
-    session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: ProgressCallback = ignore_progress
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    macs: Iterable[str],
+    report: ProgressCallback = ignore_progress,
 ) -> int:
     """Unblock endpoints. Returns the number of endpoints whose status changed.
 
@@ -92,7 +107,7 @@ def unblock_endpoints(
         if endpoint.status not in ("active", "blocked"):
             reader.wrong(line, "", f"{display_mac(endpoint.mac)} is {endpoint.status}, not blocked.", _CLASSIFY_REMEDY)
     require_no_mistakes(reader.mistakes, place=_mistake_place)
-    changed = _update_status(session, actor, [endpoint for _, endpoint in found], "active", "unblock", tell)
+    changed = _update_status(session, actor, [endpoint for _, endpoint in found], "active", "unblock", report)
     request_queue.withdraw_block_disconnects(session, tenant_id=tenant_id, macs=[each.mac for _, each in found])
     return changed
 
@@ -105,7 +120,7 @@ def update_endpoint_groups(
     macs: Iterable[str],
     groups: Sequence[str],
     how: GroupingMode,
-    tell: ProgressCallback = ignore_progress,
+    report: ProgressCallback = ignore_progress,
 ) -> int:
     """Change the groups of endpoints, except groups by rule. Returns the number of changed endpoints.
 
@@ -135,9 +150,9 @@ def update_endpoint_groups(
         for _, endpoint in found
         if before.get(endpoint.mac) != after.get(endpoint.mac)
     ]
-    tell_moved, tell_noted = split_progress(tell, len(found))
-    tell_moved(len(found))
-    audit.append_in_batches(session, entries, tell_noted)
+    report_moved, report_noted = split_progress(report, len(found))
+    report_moved(len(found))
+    audit.append_in_batches(session, entries, report_noted)
     return len(entries)
 
 
@@ -158,10 +173,10 @@ def _lock_endpoints(
 
 
 def _update_status(
-    session: Session, actor: str, found: Sequence[Endpoint], to: EndpointStatus, verb: str, tell: ProgressCallback
+    session: Session, actor: str, found: Sequence[Endpoint], to: EndpointStatus, verb: str, report: ProgressCallback
 ) -> int:
     entries = []
-    tell_set, tell_noted = split_progress(tell, len(found))
+    report_set, report_noted = split_progress(report, len(found))
     for number, endpoint in enumerate(found, start=1):
         if endpoint.status != to:
             entries.append(
@@ -170,8 +185,8 @@ def _update_status(
             endpoint.status = to
         if number % _BATCH_ROWS == 0 or number == len(found):
             session.flush()
-            tell_set(number)
-    audit.append_in_batches(session, entries, tell_noted)
+            report_set(number)
+    audit.append_in_batches(session, entries, report_noted)
     return len(entries)
 
 

@@ -64,7 +64,7 @@ def classify_endpoints(
     macs = [endpoint.mac for endpoint, _ in found]
     enrichment.enqueue(session, tenant_id=tenant_id, macs=macs)
     if decision.action == "block":
-        request_queue.queue_block_disconnects(session, tenant_id=tenant_id, macs=macs, asked_by=actor)
+        request_queue.queue_block_disconnects(session, tenant_id=tenant_id, macs=macs, requested_by=actor)
     audit.append(
         session,
         actor=actor,

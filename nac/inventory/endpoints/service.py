@@ -205,7 +205,7 @@ def block_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: st
     Regardless of the policy, Admit rejects all requests of the endpoint until a user unblocks the endpoint.
     """
     endpoint = _change_status(session, actor, tenant_id, mac, "blocked", "block")
-    request_queue.queue_block_disconnects(session, tenant_id=tenant_id, macs=[endpoint.mac], asked_by=actor)
+    request_queue.queue_block_disconnects(session, tenant_id=tenant_id, macs=[endpoint.mac], requested_by=actor)
     return endpoint
 
 

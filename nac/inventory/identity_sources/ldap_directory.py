@@ -63,31 +63,31 @@ class LdapDirectory:
         self._users: list[LdapConnection] = []
         self._trusted_until = 0.0
 
-    async def verify(self, name: UserName, password: bytes, tell: StepLog = discard_step) -> VerificationResult:
+    async def verify(self, name: UserName, password: bytes, report: StepLog = discard_step) -> VerificationResult:
         try:
-            return await self._verify(name, password, tell)
+            return await self._verify(name, password, report)
         except _StaleConnection as exc:
             # A server can close idle connections without a message to the client, so retry with new connections.
-            tell(f"retrying with new connections: {exc}")
+            report(f"retrying with new connections: {exc}")
             await self._close_idle()
-            return await self._verify(name, password, tell)
+            return await self._verify(name, password, report)
 
-    async def _verify(self, name: UserName, password: bytes, tell: StepLog) -> VerificationResult:
+    async def _verify(self, name: UserName, password: bytes, report: StepLog) -> VerificationResult:
         if not password or b"\0" in password:
             # RFC 4513 5.1.2: a bind without a password succeeds, but does not authenticate the user.
             return VerificationResult("wrong-password", "password is empty or contains NUL")
         if self.settings.direct_bind:
-            return await self._verify_by_direct_bind(name, password, tell)
-        async with self._service_connection(tell) as own:
-            entry = await self._search_user(own, name, tell)
+            return await self._verify_by_direct_bind(name, password, report)
+        async with self._service_connection(report) as own:
+            entry = await self._search_user(own, name, report)
         if entry is None:
             return VerificationResult("unknown-user", source=self._name)
-        async with self._connection(self._users, tell) as connection:
-            refused = await self._bind_user(connection, entry.dn, password, tell)
+        async with self._connection(self._users, report) as connection:
+            refused = await self._bind_user(connection, entry.dn, password, report)
             if refused is not None:
                 return refused
-        async with self._service_connection(tell) as own:
-            return await self._identity(own, name, entry, tell)
+        async with self._service_connection(report) as own:
+            return await self._identity(own, name, entry, report)
 
     async def close(self) -> None:
         """Close idle connections. A connection in use closes at the end of the login that uses it."""
@@ -101,23 +101,23 @@ class LdapDirectory:
         for connection in idle:
             await connection.end()
 
-    async def _verify_by_direct_bind(self, name: UserName, password: bytes, tell: StepLog) -> VerificationResult:
+    async def _verify_by_direct_bind(self, name: UserName, password: bytes, report: StepLog) -> VerificationResult:
         """Bind as the user first, then search for the user's entry with the same connection."""
-        async with self._connection(self._users, tell) as connection:
+        async with self._connection(self._users, report) as connection:
             bind_name = fill_placeholders(self.settings.direct_bind, name.placeholders)
-            refused = await self._bind_user(connection, bind_name, password, tell)
+            refused = await self._bind_user(connection, bind_name, password, report)
             if refused is not None:
                 return refused
             # `_require_rejects_unknown_user` may have bound with another name on this connection.
             if connection.bound_as != bind_name:
                 await connection.bind(bind_name, password)
-            entry = await self._search_user(connection, name, tell)
+            entry = await self._search_user(connection, name, report)
             if entry is None:
                 raise DirectoryRefused("the password is right, but the user has no entry below base_dn")
-            return await self._identity(connection, name, entry, tell)
+            return await self._identity(connection, name, entry, report)
 
     @asynccontextmanager
-    async def _connection(self, idle: list[LdapConnection], tell: StepLog) -> AsyncIterator[LdapConnection]:
+    async def _connection(self, idle: list[LdapConnection], report: StepLog) -> AsyncIterator[LdapConnection]:
         """Yield an idle or new connection. After the `with` block, the connection is idle again; after an error, it is
         closed."""
         reused = None
@@ -126,7 +126,7 @@ class LdapDirectory:
             if not reused.is_usable:
                 await reused.end()
                 reused = None
-        connection = reused or await self._open(tell)
+        connection = reused or await self._open(report)
         try:
             yield connection
         except DirectoryUnavailable as exc:
@@ -142,25 +142,25 @@ class LdapDirectory:
         else:
             idle.append(connection)
 
-    async def _open(self, tell: StepLog) -> LdapConnection:
+    async def _open(self, report: StepLog) -> LdapConnection:
         troubles = []
         for server in self._servers:
             try:
                 connection = await LdapConnection.open(server)
             except SourceFault as exc:
-                tell(f"connection failed: {exc}")
+                report(f"connection failed: {exc}")
                 troubles.append(exc)
             else:
-                tell(f"connected to {server.url}{' with StartTLS' if server.start_tls else ''}")
+                report(f"connected to {server.url}{' with StartTLS' if server.start_tls else ''}")
                 return connection
         if all(isinstance(trouble, DirectoryUnavailable) for trouble in troubles):
             raise DirectoryUnavailable("; ".join(map(str, troubles)))
         raise DirectoryRefused("; ".join(map(str, troubles)))
 
     @asynccontextmanager
-    async def _service_connection(self, tell: StepLog) -> AsyncIterator[LdapConnection]:
+    async def _service_connection(self, report: StepLog) -> AsyncIterator[LdapConnection]:
         """Yield a connection for searches: bound as bind_dn, or anonymous if the source has no bind_dn."""
-        async with self._connection(self._own, tell) as connection:
+        async with self._connection(self._own, report) as connection:
             bind_dn = self.settings.bind_dn
             if bind_dn and connection.bound_as != bind_dn:
                 if not self._secret:
@@ -168,10 +168,10 @@ class LdapDirectory:
                 result = await connection.bind(bind_dn, self._secret)
                 if result.code != messages.SUCCESS:
                     raise _fault_from_result(f"the directory rejects Admit's account {bind_dn}", result)
-                tell(f"bound as {bind_dn}")
+                report(f"bound as {bind_dn}")
             yield connection
 
-    async def _search_user(self, connection: LdapConnection, name: UserName, tell: StepLog) -> LdapEntry | None:
+    async def _search_user(self, connection: LdapConnection, name: UserName, report: StepLog) -> LdapEntry | None:
         settings = self.settings
         attributes = [settings.name_attribute, *settings.attributes.values()]
         if settings.groups == "memberof":
@@ -182,12 +182,12 @@ class LdapDirectory:
         if len(entries) > 1:
             raise DirectoryRefused(f"more than one entry below {settings.base_dn} matches {settings.user_filter}")
         if not entries:
-            tell(f"no entry below {settings.base_dn} matches {settings.user_filter}")
+            report(f"no entry below {settings.base_dn} matches {settings.user_filter}")
             return None
         entry = entries[0]
         if not _is_below(entry.dn, settings.base_dn):
             raise DirectoryRefused(f"the directory returned {entry.dn!r}, which is not below {settings.base_dn}")
-        tell(f"entry: {entry.dn}")
+        report(f"entry: {entry.dn}")
         return entry
 
     async def _search(
@@ -211,15 +211,15 @@ class LdapDirectory:
         return entries
 
     async def _bind_user(
-        self, connection: LdapConnection, bind_name: str, password: bytes, tell: StepLog
+        self, connection: LdapConnection, bind_name: str, password: bytes, report: StepLog
     ) -> VerificationResult | None:
         """Bind with the user's password. Returns None if the password is correct, otherwise the result of the login."""
         result = await connection.bind(bind_name, password)
         if result.code == messages.SUCCESS:
-            tell(f"the password of {bind_name} is right")
-            await self._require_rejects_unknown_user(connection, tell)
+            report(f"the password of {bind_name} is right")
+            await self._require_rejects_unknown_user(connection, report)
             return None
-        tell(f"bind as {bind_name}: {result}")
+        report(f"bind as {bind_name}: {result}")
         if result.code in _OUT_OF_SERVICE:
             raise DirectoryUnavailable(str(result))
         ad_code = _AD_CODE.search(result.text)
@@ -234,7 +234,7 @@ class LdapDirectory:
             return VerificationResult("account-locked", str(result), self._name)
         raise _fault_from_result("the directory does not allow users to bind", result)
 
-    async def _require_rejects_unknown_user(self, connection: LdapConnection, tell: StepLog) -> None:
+    async def _require_rejects_unknown_user(self, connection: LdapConnection, report: StepLog) -> None:
         """Raise DirectoryRefused if the server accepts a random password for a user that does not exist."""
         if time.monotonic() < self._trusted_until:
             return
@@ -250,17 +250,19 @@ class LdapDirectory:
             raise DirectoryRefused(
                 "the directory accepts any password: it accepted a random password for a user that does not exist"
             )
-        tell("the directory rejects a user that does not exist")
+        report("the directory rejects a user that does not exist")
         self._trusted_until = time.monotonic() + _TRUSTED_SECONDS
 
     async def _identity(
-        self, connection: LdapConnection, name: UserName, entry: LdapEntry, tell: StepLog
+        self, connection: LdapConnection, name: UserName, entry: LdapEntry, report: StepLog
     ) -> VerificationResult:
         settings = self.settings
         groups = filter_groups(await self._groups(connection, name, entry), settings.only_groups)
-        tell(f"groups: {', '.join(groups) or 'none'}")
+        report(f"groups: {', '.join(groups) or 'none'}")
         if settings.groups == "nested" and not groups and not settings.only_groups:
-            tell("only Active Directory supports nested groups; for other directories set groups to memberof or search")
+            report(
+                "only Active Directory supports nested groups; for other directories set groups to memberof or search"
+            )
         spelled = entry.texts(settings.name_attribute)
         return VerificationResult(
             source=self._name,

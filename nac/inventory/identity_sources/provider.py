@@ -55,21 +55,21 @@ class OidcProvider:
         self._keys: dict[str | None, jwt.PyJWK] = {}
         self._keys_at = float("-inf")
 
-    async def verify(self, name: UserName, password: bytes, tell: StepLog = discard_step) -> VerificationResult:
+    async def verify(self, name: UserName, password: bytes, report: StepLog = discard_step) -> VerificationResult:
         try:
             text = password.decode()
         except UnicodeDecodeError:
             return VerificationResult("wrong-password", "password is not UTF-8", self._name)
         if not text:
             return VerificationResult("wrong-password", "empty", self._name)
-        token_endpoint, _ = await self._find_endpoints(tell)
+        token_endpoint, _ = await self._find_endpoints(report)
         sent = fill_placeholders(self.settings.username, name.placeholders)
         status, document = await self._request_token(token_endpoint, sent, text)
         if status == 200:
-            tell(f"the password of {sent} is right")
-            return await self._identity(name, sent, document, tell)
+            report(f"the password of {sent} is right")
+            return await self._identity(name, sent, document, report)
         error, description = (str(document.get(key, ""))[:_MAX_TEXT] for key in ("error", "error_description"))
-        tell(f"the provider rejects the login: {status} {error} {description}".rstrip())
+        report(f"the provider rejects the login: {status} {error} {description}".rstrip())
         if error == "invalid_grant":
             code = description.partition(":")[0]
             return VerificationResult(_ENTRA_REASONS.get(code, "wrong-password"), description, self._name)
@@ -85,12 +85,12 @@ class OidcProvider:
         return await self._ask("POST", endpoint, data=form | {"client_id": self.settings.client_id})
 
     async def _identity(
-        self, name: UserName, sent: str, document: Mapping[str, Any], tell: StepLog
+        self, name: UserName, sent: str, document: Mapping[str, Any], report: StepLog
     ) -> VerificationResult:
         token = document.get("id_token")
         if not isinstance(token, str):
             raise DirectoryRefused("the response has no id_token")
-        claims = await self._claims(token, tell)
+        claims = await self._claims(token, report)
         settings = self.settings
         called = claims.get(settings.name_claim)
         if settings.name_claim:
@@ -100,7 +100,7 @@ class OidcProvider:
                     f"requested user {sent!r}, but the id_token is for {called!r} ({settings.name_claim})"
                 )
         groups = filter_groups(_claim_texts(claims.get(settings.groups_claim)), settings.only_groups)
-        tell(f"groups: {', '.join(groups) or 'none'}")
+        report(f"groups: {', '.join(groups) or 'none'}")
         return VerificationResult(
             source=self._name,
             name=called if isinstance(called, str) else name.user,
@@ -112,29 +112,29 @@ class OidcProvider:
             },
         )
 
-    async def _claims(self, token: str, tell: StepLog) -> Mapping[str, Any]:
+    async def _claims(self, token: str, report: StepLog) -> Mapping[str, Any]:
         settings = self.settings
         try:
-            key = await self._key(read_key_id(token), tell)
+            key = await self._key(read_key_id(token), report)
             claims = read_claims(token, key, client_id=settings.client_id, issuer=settings.issuer)
         except IdTokenRefused as exc:
             raise DirectoryRefused(str(exc)) from exc
-        tell("the id_token is valid: signature, issuer, audience, time")
+        report("the id_token is valid: signature, issuer, audience, time")
         return claims
 
-    async def _key(self, kid: str | None, tell: StepLog) -> jwt.PyJWK:
+    async def _key(self, kid: str | None, report: StepLog) -> jwt.PyJWK:
         age = time.monotonic() - self._keys_at
         if age > _KEY_LIFETIME_SECONDS or (kid not in self._keys and age > _KEY_REFRESH_SECONDS):
-            _, jwks_uri = await self._find_endpoints(tell)
+            _, jwks_uri = await self._find_endpoints(report)
             document = await self._document(jwks_uri)
             self._keys = {key.key_id: key for key in parse_public_keys(document.get("keys"))}
             self._keys_at = time.monotonic()
-            tell(f"{len(self._keys)} signing keys from {jwks_uri}")
+            report(f"{len(self._keys)} signing keys from {jwks_uri}")
         if kid not in self._keys:
             raise DirectoryRefused(f"the id_token is signed with an unpublished key: {kid!r}")
         return self._keys[kid]
 
-    async def _find_endpoints(self, tell: StepLog) -> tuple[str, str]:
+    async def _find_endpoints(self, report: StepLog) -> tuple[str, str]:
         """Return the URLs of the token endpoint and of the key set.
 
         The URLs are from the settings, or from the provider's discovery document (OpenID Connect Discovery 4).
@@ -155,7 +155,7 @@ class OidcProvider:
                 if not isinstance(endpoint, str) or not endpoint.startswith("https://"):
                     raise DirectoryRefused(f"{address} has an endpoint without https: {endpoint!r}")
             self._endpoints = (str(found[0]), str(found[1]))
-            tell(f"endpoints from {address}")
+            report(f"endpoints from {address}")
         return self._endpoints
 
     async def _document(self, address: str) -> Mapping[str, Any]:

@@ -26,7 +26,7 @@ class SourceClient(Protocol):
     @property
     def settings(self) -> LdapSettings | OidcSettings: ...
 
-    async def verify(self, name: UserName, password: bytes, tell: StepLog = discard_step) -> VerificationResult:
+    async def verify(self, name: UserName, password: bytes, report: StepLog = discard_step) -> VerificationResult:
         """Verify a password and identify the user. Raises SourceFault if the source gives no usable response.
 
         The caller must set a time limit. A cancellation closes the connections in use.

@@ -50,6 +50,6 @@ async def run_probe(
         if addressed is None:
             steps.append(f"{user} is not in the source's realms; the source is not queried")
             return VerificationResult("unknown-user", source=trial.name), steps
-        return await verify_password(source, addressed, password, source_name=trial.name, tell=steps.append), steps
+        return await verify_password(source, addressed, password, source_name=trial.name, report=steps.append), steps
     finally:
         await source.close()

@@ -30,18 +30,18 @@ def build_source_client(
 
 
 async def verify_password(
-    source: SourceClient, name: UserName, password: bytes, *, source_name: str, tell: StepLog = discard_step
+    source: SourceClient, name: UserName, password: bytes, *, source_name: str, report: StepLog = discard_step
 ) -> VerificationResult:
     """Verify the password within the source's time limit. Returns faults and timeouts of the source as results."""
     limit = source.settings.time_limit_seconds
     try:
         async with asyncio.timeout(limit):
-            answer = await source.verify(name, password, tell)
+            answer = await source.verify(name, password, report)
     except TimeoutError:
-        tell(f"no answer within {limit:g} s")
+        report(f"no answer within {limit:g} s")
         return VerificationResult("directory-slow", f"no answer within {limit:g} s", source_name)
     except SourceFault as exc:
-        tell(str(exc))
+        report(str(exc))
         answer = VerificationResult(exc.reason, str(exc), source_name)
     return msgspec.structs.replace(
         answer,

@@ -211,12 +211,12 @@ def store_users(
     tenant_id: TenantId,
     plan: UserBulkPlan,
     seal: Seal,
-    tell: Callable[[int], None] = lambda done: None,
+    report: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Store the planned changes, with an audit entry for each row. Calls `tell` with the number of processed rows."""
+    """Store the planned changes, with an audit entry for each row. Calls `report` with the number of processed rows."""
     USER_GROUPS.create_many(session, actor=actor, tenant_id=tenant_id, names=plan.missing_groups)
     rows = plan.fresh + plan.changed
-    columns = dict(zip((row.name for row in rows), _hash_rows(rows, plan, seal, tell), strict=True))
+    columns = dict(zip((row.name for row in rows), _hash_rows(rows, plan, seal, report), strict=True))
     values = [{"tenant_id": tenant_id, **columns[row.name], **_plain_columns(row)} for row in plan.fresh]
     for start in range(0, len(values), _INSERT_BATCH):
         session.execute(insert(User), values[start : start + _INSERT_BATCH])
@@ -231,7 +231,7 @@ def store_users(
 
 
 def _hash_rows(
-    rows: Sequence[_UserRow], plan: UserBulkPlan, seal: Seal, tell: Callable[[int], None]
+    rows: Sequence[_UserRow], plan: UserBulkPlan, seal: Seal, report: Callable[[int], None]
 ) -> list[dict[str, Any]]:
     """Return the column values of each row: `id`, and for rows with a password or NT hash the password columns."""
     # Users with only an NT hash get the hash of a random password that nobody knows, so that PAP always fails.
@@ -249,7 +249,7 @@ def _hash_rows(
                 **_seal_passwords(values["id"], row, known, plan.options, seal),
             }
         stored.append(values)
-        tell(len(stored))
+        report(len(stored))
     return stored
 
 

@@ -61,7 +61,7 @@ def sum_kept(session: Session, tenant_id: TenantId) -> KeptExports:
     query = select(func.count(), func.coalesce(func.sum(ExportJob.bytes), 0)).where(
         ExportJob.tenant_id == tenant_id,
         ExportJob.state.in_(("queued", "running", "done", "failed")),
-        ExportJob.asked_by != RETENTION_ACTOR,
+        ExportJob.requested_by != RETENTION_ACTOR,
     )
     jobs, size = session.execute(query).one()
     return KeptExports(jobs, int(size))
@@ -137,7 +137,7 @@ def start_export(
             f"The tenant's exports have {kept.bytes} bytes; the maximum is {most_bytes}.", remedy=MAKE_ROOM_REMEDY
         )
     job = ExportJob(
-        tenant_id=tenant_id, log=log, since=since, until=until, done_until=since, format=format, asked_by=actor
+        tenant_id=tenant_id, log=log, since=since, until=until, done_until=since, format=format, requested_by=actor
     )
     session.add(job)
     session.flush()
@@ -203,7 +203,7 @@ def delete_export(session: Session, *, actor: str, tenant_id: TenantId, job_id: 
     job = require_export(session, tenant_id=tenant_id, job_id=job_id, lock=True)
     if job.state not in ("done", "failed"):
         raise Conflict(f"Export {job_id} is {job.state} and has no files to delete.", place="export")
-    if job.asked_by == RETENTION_ACTOR:
+    if job.requested_by == RETENTION_ACTOR:
         raise Conflict(
             f"Export {job_id} is required: the files can be the only copy of rows that retention deletes.",
             place="export",

@@ -58,7 +58,7 @@ def create_jobs(session: Session, tenant_id: TenantId, log: LogName, days: Itera
             "done_until": _midnight(day),
             "format": format,
             "standing": True,
-            "asked_by": RETENTION_ACTOR,
+            "requested_by": RETENTION_ACTOR,
         }
         for day in days
     ]

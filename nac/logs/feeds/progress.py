@@ -35,12 +35,12 @@ WHERE id = :feed RETURNING status
 """)
 _STORE_ARRIVAL_SQL = text("""
 UPDATE feeds SET delivered = delivered + :events, delivered_at = :now, failing_since = NULL, failure = '',
-    told_failing_at = NULL, attempts = :attempts, at_once = :at_once
+    failure_reported_at = NULL, attempts = :attempts, at_once = :at_once
 WHERE id = :feed
 """)
 _STORE_FAILURE_SQL = text("""
 UPDATE feeds SET attempts = :attempts, attempted_at = :now, next_attempt_at = :next, failure = :failure,
-    failing_since = coalesce(failing_since, :now), told_failing_at = :told, at_once = :at_once,
+    failing_since = coalesce(failing_since, :now), failure_reported_at = :told, at_once = :at_once,
     status = CASE WHEN :is_gone THEN 'paused' ELSE status END,
     paused_because = CASE WHEN :is_gone THEN :failure ELSE paused_because END
 WHERE id = :feed
@@ -99,9 +99,9 @@ def store_delivery(
         attempts = feed.attempts if refusal else 0
         arrived = {"events": step.events, "now": now, "attempts": attempts, "at_once": feed.at_once}
         session.execute(_STORE_ARRIVAL_SQL, {"feed": feed.id} | arrived)
-        if feed.told_failing_at is not None and feed.failing_since is not None:
+        if feed.failure_reported_at is not None and feed.failing_since is not None:
             _report_feed(session, feed, "recovered", {"failing_since": feed.failing_since.isoformat()})
-        feed.failing_since, feed.told_failing_at = None, None
+        feed.failing_since, feed.failure_reported_at = None, None
         feed.attempts = attempts
     return bool(status == "active")
 
@@ -110,7 +110,7 @@ def store_failure(session: Session, feed: Feed, failure: SendFailed, *, now: dat
     attempts = feed.attempts + 1
     pause = max(_pause_seconds(attempts), failure.retry_after_seconds or 0)
     since = feed.failing_since or now
-    is_told = feed.told_failing_at is not None or now - since < REPORT_FAILURE_AFTER
+    is_told = feed.failure_reported_at is not None or now - since < REPORT_FAILURE_AFTER
     what = str(failure)[:_MAX_FAILURE_LENGTH]
     session.execute(
         _STORE_FAILURE_SQL,
@@ -120,7 +120,7 @@ def store_failure(session: Session, feed: Feed, failure: SendFailed, *, now: dat
             "now": now,
             "next": now + timedelta(seconds=pause),
             "failure": what,
-            "told": feed.told_failing_at if is_told else now,
+            "told": feed.failure_reported_at if is_told else now,
             "at_once": feed.at_once,
             "is_gone": failure.is_gone,
         },

@@ -54,12 +54,12 @@ def run_import(
     document: ImportDocument,
     options: service.ImportOptions,
     seal: Seal,
-    tell: Callable[[int], None] = lambda done: None,
+    report: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
     """Run an import. Returns the changes of the import as JSON (`service.describe_plan`). Raises RowsRefused."""
     plan = service.plan_import(session, tenant_id=tenant_id, document=document, options=options, seal=seal)
     with report_missing_at("file"):
-        service.store_plan(session, actor=actor, tenant_id=tenant_id, form=form, plan=plan, seal=seal, tell=tell)
+        service.store_plan(session, actor=actor, tenant_id=tenant_id, form=form, plan=plan, seal=seal, report=report)
     return service.describe_plan(plan) | {"stored": True}
 
 
@@ -82,7 +82,7 @@ def run_bulk(
     operation: str,
     given: Mapping[str, Any],
     seal: Seal,
-    tell: Callable[[int], None] = lambda done: None,
+    report: Callable[[int], None] = lambda done: None,
 ) -> dict[str, int]:
     """Run the bulk operation `<noun>.<verb>`.
 
@@ -96,17 +96,17 @@ def run_bulk(
             plan = endpoints.plan_endpoints(session, tenant_id=tenant_id, lines=_number_lines(given), options=options)
             _require_no_mistakes(plan.mistakes)
             with report_missing_at("items"):
-                endpoints.store_endpoints(session, **owner, plan=plan, tell=tell)
+                endpoints.store_endpoints(session, **owner, plan=plan, report=report)
             return _count_actions(each.action for each in plan.planned)
         case "endpoints", "delete":
-            return {"removed": bulk_actions.delete_endpoints(session, **owner, macs=given["macs"], tell=tell)}
+            return {"removed": bulk_actions.delete_endpoints(session, **owner, macs=given["macs"], report=report)}
         case "endpoints", "block":
-            return {"blocked": bulk_actions.block_endpoints(session, **owner, macs=given["macs"], tell=tell)}
+            return {"blocked": bulk_actions.block_endpoints(session, **owner, macs=given["macs"], report=report)}
         case "endpoints", "unblock":
-            return {"unblocked": bulk_actions.unblock_endpoints(session, **owner, macs=given["macs"], tell=tell)}
+            return {"unblocked": bulk_actions.unblock_endpoints(session, **owner, macs=given["macs"], report=report)}
         case "endpoints", ("set-groups" | "join-groups" | "leave-groups") as how:
             changed = bulk_actions.update_endpoint_groups(
-                session, **owner, macs=given["macs"], groups=given["groups"], how=how, tell=tell
+                session, **owner, macs=given["macs"], groups=given["groups"], how=how, report=report
             )
             return {"changed": changed}
         case "users", "put":
@@ -118,7 +118,7 @@ def run_bulk(
             )
             _require_no_mistakes(of_users.mistakes)
             with report_missing_at("items"):
-                users.store_users(session, **owner, plan=of_users, seal=seal, tell=tell)
+                users.store_users(session, **owner, plan=of_users, seal=seal, report=report)
             return _count_actions(each.action for each in of_users.planned)
         case "nases", "put":
             of_nases = nases.plan_nases(
@@ -130,7 +130,7 @@ def run_bulk(
             )
             _require_no_mistakes(of_nases.mistakes)
             with report_missing_at("items"):
-                nases.store_nases(session, **owner, plan=of_nases, seal=seal, tell=tell)
+                nases.store_nases(session, **owner, plan=of_nases, seal=seal, report=report)
             return _count_actions(each.action for each in of_nases.planned)
     raise ValueError(f"unknown bulk operation {operation!r}")
 
@@ -224,7 +224,7 @@ def build_handlers(seal: Callable[[], Seal]) -> dict[str, JobHandler]:
             operation=work.input["operation"],
             given=work.input["given"],
             seal=seal(),
-            tell=work.tell,
+            report=work.report,
         )
 
     def imported(session: Session, work: JobRun) -> Mapping[str, Any]:
@@ -236,7 +236,7 @@ def build_handlers(seal: Callable[[], Seal]) -> dict[str, JobHandler]:
         }
         if work.input.get("dry_run"):
             return preview_import(session, **given)
-        return run_import(session, actor=work.actor, form=work.input["format"], tell=work.tell, **given)
+        return run_import(session, actor=work.actor, form=work.input["format"], report=work.report, **given)
 
     return {"bulk.run": SingleTransactionHandler(bulk), "import.run": SingleTransactionHandler(imported)}
 

@@ -167,18 +167,21 @@ def store_plan(
     form: str,
     plan: ImportPlan,
     seal: Seal,
-    tell: Callable[[int], None] = lambda done: None,
+    report: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Store the planned changes. Calls `tell` with the number of stored rows. Raises RowsRefused with every mistake."""
+    """Store the planned changes. Calls `report` with the number of stored rows.
+
+    Raises RowsRefused with every mistake.
+    """
     if plan.mistakes:
         raise RowsRefused(plan.mistakes, place=lambda mistake: mistake.in_line)
     owner: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
-    endpoints.store_endpoints(session, **owner, plan=plan.endpoints, tell=tell)
+    endpoints.store_endpoints(session, **owner, plan=plan.endpoints, report=report)
     of_endpoints = len(plan.endpoints.planned)
-    nases.store_nases(session, **owner, plan=plan.nases, seal=seal, tell=lambda done: tell(of_endpoints + done))
+    nases.store_nases(session, **owner, plan=plan.nases, seal=seal, report=lambda done: report(of_endpoints + done))
     before_users = of_endpoints + len(plan.nases.planned)
-    tell(before_users)
-    users.store_users(session, **owner, plan=plan.users, seal=seal, tell=lambda done: tell(before_users + done))
+    report(before_users)
+    users.store_users(session, **owner, plan=plan.users, seal=seal, report=lambda done: report(before_users + done))
     audit.append(session, **owner, action="import.run", target=FORMATS[form].title, after=count_rows(plan))
 
 

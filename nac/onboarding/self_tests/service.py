@@ -103,7 +103,7 @@ def start_self_test(session: Session, *, actor: str, tenant_id: TenantId) -> Sel
             remedy="Wait until a self-test ends, usually a few seconds.",
         )
     delete_older(session, tenant_id, newest=MAX_STORED - 1)
-    row = SelfTest(tenant_id=tenant_id, asked_by=actor)
+    row = SelfTest(tenant_id=tenant_id, requested_by=actor)
     session.add(row)
     session.flush()
     session.refresh(row)

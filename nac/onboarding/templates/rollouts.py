@@ -103,7 +103,7 @@ def start_rollout(
         stages=[stage.minutes for stage in stages],
         most_moved=most_moved,
         back_when_moved=back_when_moved,
-        asked_by=actor,
+        requested_by=actor,
     )
     session.add(rollout)
     session.flush()
@@ -305,7 +305,7 @@ def advance_rollout(work: JobRun) -> Mapping[str, Any] | JobContinuation:
     for number, (row, tenant) in enumerate(todo[:_TENANTS_PER_TURN]):
         if not (_roll_back_tenant if back else _apply_to_tenant)(work, row, tenant):
             return JobContinuation()
-        work.tell(number + 1, len(todo))
+        work.report(number + 1, len(todo))
     if len(todo) > _TENANTS_PER_TURN:
         return JobContinuation()
     return JobContinuation(_finish_stage(work, rollout.id, msp_id))

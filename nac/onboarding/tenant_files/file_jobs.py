@@ -54,7 +54,7 @@ def run_export_job(work: JobRun, *, export_dir: Path, sealer: Sealer) -> Mapping
                 sealer=sealer,
                 passphrase=work.input["passphrase"],
                 logs=work.input["logs"],
-                tell=work.tell,
+                report=work.report,
             )
             file.flush()
             os.fsync(file.fileno())
@@ -96,7 +96,7 @@ def run_import_job(work: JobRun, *, signing: SigningContext) -> Mapping[str, Any
             passphrase=work.input["passphrase"],
             label=work.input["place"],
             keeps_authorities=work.input["keeps_authorities"],
-            tell=work.tell,
+            report=work.report,
             note=note,
         )
     return result

@@ -69,12 +69,12 @@ def import_tenant(
     passphrase: str = "",
     label: str = "",
     keeps_authorities: bool = False,
-    tell: Callable[[int, int], None] = lambda done, total: None,
+    report: Callable[[int, int], None] = lambda done, total: None,
     note: Callable[[TenantImportResult], None] = lambda done: None,
 ) -> TenantImportResult:
     """Create a tenant from the file `source`, and change the session to the tenant's scope.
 
-    During the import, calls `tell` with the number of imported rows and the number of all rows. An error in `tell`
+    During the import, calls `report` with the number of imported rows and the number of all rows. An error in `report`
     stops the import. If the file has no authorities, commits the tenant and creates new authorities at the end
     (`create_tenant_authorities`). If this step fails, the worker completes the authorities. Calls `note` before the
     commit. Raises TenantFileRefused, PassphraseRefused, NoFreeSlot or AlreadyExists.
@@ -97,7 +97,9 @@ def import_tenant(
     done = TenantImportResult(tenant)
     taker = _TableImporter(session, file, tenant.id, signing.sealer, keeps_authorities=keeps_authorities)
     for table in tables.content_tables():
-        done.rows[table.name] = taker.take(table, tell=lambda rows: tell(sum(done.rows.values()) + rows, file.count))
+        done.rows[table.name] = taker.take(
+            table, report=lambda rows: report(sum(done.rows.values()) + rows, file.count)
+        )
     if not done.rows["sites"]:
         raise TenantFileRefused("The file has no site.", place="sites")
     tenant.default_site_id = taker.new_id("sites", file.default_site_id)
@@ -148,7 +150,7 @@ class _TableImporter:
     def new_id(self, table: str, old: UUID) -> UUID:
         return old if table in self._kept else uuid5(self._tenant_id, str(old))
 
-    def take(self, table: Table, *, tell: Callable[[int], None]) -> int:
+    def take(self, table: Table, *, report: Callable[[int], None]) -> int:
         """Insert the rows of a table, each authority after its issuer. Returns the number of inserted rows."""
         shape = _TableShape.of(table)
         parents = [column for column, referred in shape.references.items() if referred == table.name]
@@ -161,7 +163,7 @@ class _TableImporter:
             waiting.append(self._values(shape, row))
             size += row.size_bytes
             count += 1
-            tell(count)
+            report(count)
             # If rows of a table refer to each other, read the whole table first. Insert other tables in batches.
             if parents and (count > _MAX_AUTHORITIES or size > _MAX_AUTHORITY_BYTES):
                 raise TenantFileRefused("The file has too many rows for this table.", place=table.name)
@@ -170,7 +172,7 @@ class _TableImporter:
                 waiting, size = [], 0
         for batch in _order_by_generation(waiting, parents):
             self._insert(shape, batch)
-            tell(count)
+            report(count)
         if table.name == _DEFERRED_TABLE:
             with report_missing_at(_DEFERRED_TABLE):
                 self._session.execute(_CHECK_CONSTRAINT)

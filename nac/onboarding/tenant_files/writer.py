@@ -55,16 +55,16 @@ def write_tenant(
     sealer: Sealer,
     passphrase: str = "",
     logs: bool = False,
-    tell: Callable[[int], None] = lambda done: None,
+    report: Callable[[int], None] = lambda done: None,
 ) -> TenantExportResult:
     """Write the tenant to the file `target`. Without a passphrase, the file contains neither secrets nor keys.
 
-    To export a consistent state, use a session with a snapshot. Calls `tell` with the number of written rows; an error
-    in `tell` stops the export. Raises PassphraseRefused.
+    To export a consistent state, use a session with a snapshot. Calls `report` with the number of written rows; an
+    error in `report` stops the export. Raises PassphraseRefused.
     """
     key = FileKey.make(passphrase) if passphrase else None
     tenant = tenants.require_tenant(session, tenant_id=tenant_id)
-    writer = _TenantFileWriter(session, tenant, sealer, key, tell)
+    writer = _TenantFileWriter(session, tenant, sealer, key, report)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for table in tables.content_tables():
             writer.write(archive, f"tables/{table.name}.jsonl", table, writer.rows_of(table))
@@ -88,10 +88,10 @@ def write_tenant(
 
 class _TenantFileWriter:
     def __init__(
-        self, session: Session, tenant: Tenant, sealer: Sealer, key: FileKey | None, tell: Callable[[int], None]
+        self, session: Session, tenant: Tenant, sealer: Sealer, key: FileKey | None, report: Callable[[int], None]
     ) -> None:
         self.written = TenantExportResult()
-        self._tell = tell
+        self._report = report
         self._done = 0
         self._session = session
         self._tenant = tenant
@@ -109,7 +109,7 @@ class _TenantFileWriter:
                 count += 1
                 size += len(line)
                 self._done += 1
-                self._tell(self._done)
+                self._report(self._done)
         self._files[name] = {"rows": count, "bytes": size, "sha256": digest.hexdigest()}
         self.written.rows[table.name] = count
 

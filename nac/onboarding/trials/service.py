@@ -172,7 +172,7 @@ def request_sign_up(
         token_sha256=None if is_known else _hash_token(token),
         from_address=source,
         expires_at=now + LINK_LIFETIME,
-        state="known" if is_known else "asked",
+        state="known" if is_known else "requested",
     )
     asked_before = repository.count_sign_ups(session, now - _DAY, SignUp.email == email)
     session.add(row)
@@ -254,7 +254,7 @@ def slugs_by_tenant(session: Session, rows: Sequence[Trial]) -> dict[TenantId, s
 
 def _require_sign_up(session: Session, token: str, *, lock: bool) -> SignUp:
     row = repository.get_by_token(session, _hash_token(token), lock=lock) if _TOKEN.fullmatch(token) else None
-    if row is None or row.state != "asked" or row.expires_at <= utc_now():
+    if row is None or row.state != "requested" or row.expires_at <= utc_now():
         raise LinkRefused("The link was already used or has expired.", remedy="Sign up again.")
     return row
 

@@ -27,7 +27,7 @@ BLOCKED_REASON, REQUESTED_REASON, REDECIDED_REASON = "endpoint-blocked", "reques
 _INSERT_SQL = """
 INSERT INTO coa_requests (
     tenant_id, session_row, session_id, nas_id, nas_address, nas_key, nas_port, mac, identity, framed_ip,
-    priority, kind, reason, asked_by, after_xact, expires_at, attributes, certificate_serial, redecision_id
+    priority, kind, reason, requested_by, after_xact, expires_at, attributes, certificate_serial, redecision_id
 )
 SELECT s.tenant_id, s.id, s.session_id, s.nas_id, s.nas_address, s.nas_key, s.nas_port, s.mac, s.identity, s.framed_ip,
     -- Interleave the requests to different NASes, so that many sessions at one NAS do not delay other NASes.
@@ -35,7 +35,7 @@ SELECT s.tenant_id, s.id, s.session_id, s.nas_id, s.nas_address, s.nas_key, s.na
 ORDER BY s.id
 -- One waiting request per reason, so that Admit can withdraw requests by reason. A repeated request updates this row.
 ON CONFLICT (tenant_id, session_row, kind, reason) WHERE state = 'queued' AND kind <> 'change' DO UPDATE SET
-    asked_by = excluded.asked_by, after_xact = coalesce(excluded.after_xact, coa_requests.after_xact),
+    requested_by = excluded.requested_by, after_xact = coalesce(excluded.after_xact, coa_requests.after_xact),
     expires_at = excluded.expires_at, due_at = least(coa_requests.due_at, now()),
     certificate_serial = excluded.certificate_serial, redecision_id = excluded.redecision_id
 RETURNING id
@@ -60,7 +60,7 @@ _INSERT_FOR_CERTIFICATES = text(
     + _INSERT_SQL.replace(
         "{asked}",
         """
-    'disconnect', :reason, :asked_by, pg_current_xact_id(), now() + interval '1 day', '[]', last.certificate_serial,
+    'disconnect', :reason, :requested_by, pg_current_xact_id(), now() + interval '1 day', '[]', last.certificate_serial,
     NULL
     FROM shown
     JOIN sessions s ON s.tenant_id = :tenant AND s.mac = shown.mac AND s.stopped_at IS NULL
@@ -76,7 +76,7 @@ _INSERT_FOR_DEVICES = text(
     _INSERT_SQL.replace(
         "{asked}",
         """
-    'disconnect', :reason, :asked_by, pg_current_xact_id(), now() + interval '1 day', '[]', '', NULL
+    'disconnect', :reason, :requested_by, pg_current_xact_id(), now() + interval '1 day', '[]', '', NULL
     FROM sessions s WHERE s.tenant_id = :tenant AND s.mac = ANY (CAST(:macs AS macaddr[])) AND s.stopped_at IS NULL
     """,
     )
@@ -85,7 +85,7 @@ _INSERT_FOR_SESSIONS = text(
     _INSERT_SQL.replace(
         "{asked}",
         """
-    :kind, :reason, :asked_by, CAST(:after AS xid8), now() + interval '15 minutes', :attributes, '', :redecision
+    :kind, :reason, :requested_by, CAST(:after AS xid8), now() + interval '15 minutes', :attributes, '', :redecision
     FROM sessions s WHERE s.tenant_id = :tenant AND s.id = ANY (:rows) AND s.stopped_at IS NULL
     """,
     )
@@ -108,7 +108,7 @@ WHERE c.tenant_id = :tenant AND c.session_row = wanted.session_row AND c.state =
 
 
 def queue_disconnects(
-    session: Session, *, tenant_id: TenantId, serials: Sequence[bytes], reason: str, asked_by: str = ""
+    session: Session, *, tenant_id: TenantId, serials: Sequence[bytes], reason: str, requested_by: str = ""
 ) -> int:
     """Queue Disconnect-Requests for live sessions of devices that used these certificates. Returns the number of
     requests.
@@ -119,13 +119,15 @@ def queue_disconnects(
     """
     parameters = {"tenant": tenant_id, "serials": [serial.hex() for serial in serials]}
     return len(
-        _insert_requests(session, _INSERT_FOR_CERTIFICATES, parameters | {"reason": reason, "asked_by": asked_by})
+        _insert_requests(
+            session, _INSERT_FOR_CERTIFICATES, parameters | {"reason": reason, "requested_by": requested_by}
+        )
     )
 
 
-def queue_block_disconnects(session: Session, *, tenant_id: TenantId, macs: Sequence[str], asked_by: str) -> int:
+def queue_block_disconnects(session: Session, *, tenant_id: TenantId, macs: Sequence[str], requested_by: str) -> int:
     """Queue Disconnect-Requests for live sessions of blocked devices. `macs` have 12 hexadecimal digits."""
-    parameters = {"tenant": tenant_id, "macs": list(macs), "reason": BLOCKED_REASON, "asked_by": asked_by}
+    parameters = {"tenant": tenant_id, "macs": list(macs), "reason": BLOCKED_REASON, "requested_by": requested_by}
     return len(_insert_requests(session, _INSERT_FOR_DEVICES, parameters))
 
 
@@ -136,7 +138,7 @@ def queue_session_requests(
     rows: Sequence[int],
     kind: CoaKind,
     reason: str,
-    asked_by: str,
+    requested_by: str,
     attributes: Sequence[Mapping[str, Any]] = (),
     redecision: int | None = None,
     after: str | None = None,
@@ -160,7 +162,7 @@ def queue_session_requests(
             f"Too many requests to NASes are waiting: {waiting}.",
             remedy=Advice("Try again later. List the waiting requests.", "listCoaRequests"),
         )
-    parameters = {"tenant": tenant_id, "rows": list(rows), "kind": kind, "reason": reason, "asked_by": asked_by}
+    parameters = {"tenant": tenant_id, "rows": list(rows), "kind": kind, "reason": reason, "requested_by": requested_by}
     parameters |= {"attributes": [dict(each) for each in attributes], "redecision": redecision, "after": after}
     parameters["priority"] = 0 if redecision is None else REDECIDED_PRIORITY
     return _insert_requests(session, _INSERT_FOR_SESSIONS, parameters)

@@ -79,7 +79,7 @@ def create_requests(
         rows=rows,
         kind=kind,
         reason=request_queue.REQUESTED_REASON,
-        asked_by=actor,
+        requested_by=actor,
         attributes=attributes,
     )
     requests = repository.list_by_ids(session, tenant_id, ids)

@@ -202,15 +202,15 @@ def store_nases(
     tenant_id: TenantId,
     plan: NasBulkPlan,
     seal: Seal,
-    tell: ProgressCallback = ignore_progress,
+    report: ProgressCallback = ignore_progress,
 ) -> None:
-    """Store the plan, with an audit entry for each row. Reports the number of finished rows with `tell`."""
-    tell_stored, tell_noted = split_progress(tell, len(plan.fresh) + len(plan.changed))
+    """Store the plan, with an audit entry for each row. Reports the number of finished rows with `report`."""
+    report_stored, report_noted = split_progress(report, len(plan.fresh) + len(plan.changed))
     for start in range(0, len(plan.fresh), _BATCH_ROWS):
         part = plan.fresh[start : start + _BATCH_ROWS]
         session.add_all(part)
         session.flush()
-        tell_stored(start + len(part))
+        report_stored(start + len(part))
     entries = [_audit_entry(actor, nas, "add", {}, service.describe(nas)) for nas in plan.fresh]
     for nas, wanted, secrets in plan.changed:
         before = service.describe(nas)
@@ -227,7 +227,7 @@ def store_nases(
         changed = service.describe_changed_secrets(secrets.get("secret"), secrets.get("mab_password_text"))
         entries.append(_audit_entry(actor, nas, "set", shown[0], shown[1] | changed))
     session.flush()
-    audit.append_in_batches(session, entries, tell_noted)
+    audit.append_in_batches(session, entries, report_noted)
 
 
 def _audit_entry(

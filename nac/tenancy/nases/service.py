@@ -125,14 +125,14 @@ def create_nas(
     site_id: UUID,
     name: str,
     seal: Seal,
-    **told: Unpack[NasOptions],
+    **options: Unpack[NasOptions],
 ) -> Nas:
     """Create a NAS. Raises InvalidInput or SeveralMistakes.
 
     Raises AlreadyExists if another NAS has the identifier or the address.
     """
     require_not_reserved("nas", name)
-    nas = build_nas(tenant_id=tenant_id, site_id=site_id, name=name, seal=seal, **told)
+    nas = build_nas(tenant_id=tenant_id, site_id=site_id, name=name, seal=seal, **options)
     _require_unused(session, nas)
     session.add(nas)
     session.flush()
@@ -148,28 +148,28 @@ def build_nas(
     seal: Seal,
     kept_secret: bytes | None = None,
     kept_mab_password: bytes | None = None,
-    **told: Unpack[NasOptions],
+    **options: Unpack[NasOptions],
 ) -> Nas:
     """Return a NAS with checked settings, without storing it. Raises InvalidInput or SeveralMistakes.
 
     `kept_secret` and `kept_mab_password` are encrypted secrets of a stored NAS, which the returned NAS also gets.
     """
-    secret = told.get("secret")
+    secret = options.get("secret")
     nas = Nas(
         id=uuid4(),
         tenant_id=tenant_id,
         site_id=site_id,
         name=name,
-        identifier=told.get("identifier"),
-        address=told.get("address"),
-        vendor=told.get("vendor", ""),
+        identifier=options.get("identifier"),
+        address=options.get("address"),
+        vendor=options.get("vendor", ""),
         secret_sealed=kept_secret,
-        require_message_authenticator=told.get("require_message_authenticator", True),
-        behind_nat=told.get("behind_nat", False),
-        signs_coa_answers=told.get("signs_coa_answers", False),
+        require_message_authenticator=options.get("require_message_authenticator", True),
+        behind_nat=options.get("behind_nat", False),
+        signs_coa_answers=options.get("signs_coa_answers", False),
         mab_password=mab.MAB_PASSWORD_FORMS[0],
         mab_password_sealed=kept_mab_password,
-        mab_by_name=told.get("mab_by_name", False),
+        mab_by_name=options.get("mab_by_name", False),
     )
     mistakes = MistakeCollector()
     with mistakes.noted():
@@ -178,7 +178,7 @@ def build_nas(
         with mistakes.noted():
             nas.secret_sealed = seal_secret(nas, secret, seal)
     with mistakes.noted():
-        mab.set_mab_password(nas, form=told.get("mab_password"), text=told.get("mab_password_text"), seal=seal)
+        mab.set_mab_password(nas, form=options.get("mab_password"), text=options.get("mab_password_text"), seal=seal)
     mistakes.refuse()
     _require_consistent(nas)
     return nas

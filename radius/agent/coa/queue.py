@@ -32,9 +32,9 @@ _JUST_ENDED = "30 seconds"
 
 # The columns are fields of nac.models.CoaRequest.
 _RETURN_ENDED = """
-RETURNING id, tenant_id, created_at, kind, asked_by, session_row, session_id, nas_id, host(nas_address) AS nas_address,
-    nas_key, nas_port, replace(mac::text, ':', '') AS mac, identity, host(framed_ip) AS framed_ip, reason, state, step,
-    attempts, sent_at, ended_at, answer_code, error_cause, detail
+RETURNING id, tenant_id, created_at, kind, requested_by, session_row, session_id, nas_id,
+    host(nas_address) AS nas_address, nas_key, nas_port, replace(mac::text, ':', '') AS mac, identity,
+    host(framed_ip) AS framed_ip, reason, state, step, attempts, sent_at, ended_at, answer_code, error_cause, detail
 """
 _EXPIRE = (
     """

@@ -164,7 +164,7 @@ class CoaSender:
                 self._alarm_and_wait(exc, stop)
 
     def _alarm_and_wait(self, exc: Exception, stop: threading.Event) -> None:
-        self._alarms.tell(_ALARM, f"CoA and Disconnect requests are not sent: {first_error_line(exc)}")
+        self._alarms.report(_ALARM, f"CoA and Disconnect requests are not sent: {first_error_line(exc)}")
         stop.wait(RETRY_SECONDS)
 
     def _follow(self, stop: threading.Event) -> None:
@@ -246,7 +246,7 @@ class CoaSender:
             return
         self._look_at = now + UNANSWERED_CHECK_SECONDS
         if count := self._queue.unanswered():
-            self._alarms.tell(
+            self._alarms.report(
                 _UNANSWERED,
                 Advice(
                     f"{count} NAS{'es do' if count > 1 else ' does'} not answer requests about blocked devices or"

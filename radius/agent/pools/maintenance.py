@@ -228,7 +228,7 @@ class PoolMaintenance:
             except (psycopg.Error, SQLAlchemyError, AdmitError, OSError) as exc:
                 backoff = min(max(0.5, backoff * 2), _MAX_BACKOFF_SECONDS)
                 self.counters["failures"] += 1
-                self._alarms.tell("pools", f"No new pool addresses can be made ready: {first_error_line(exc)}")
+                self._alarms.report("pools", f"No new pool addresses can be made ready: {first_error_line(exc)}")
             self.check_stock()
             took = time.monotonic() - began
             stop.wait(backoff or (step_pause_seconds(took) if self._pools else IDLE_SECONDS))
@@ -387,13 +387,13 @@ class PoolMaintenance:
                     " enlarge the pool.",
                     NextStep("updatePool", {"tenant": pool.tenant, "pool": pool.name, "ranges": ""}),
                 )
-                if self._alarms.tell_of_row(code, detail, tenant=pool.tenant_number):
+                if self._alarms.report_row(code, detail, tenant=pool.tenant_number):
                     alarmed.add(code)
         for code in self._alarmed - alarmed:
             self._alarms.clear(code)
         self._alarmed = alarmed
         if self._given_twice():
-            self._alarms.tell_event(
+            self._alarms.report_event(
                 "addresses-twice",
                 f"{self._given_twice()} pool addresses were assigned while another device had them. Either a NAS "
                 "reports sessions later than the pool's grace and quarantine together, or files of the cell or its "

@@ -106,7 +106,7 @@ class DroppedSources:
         self._seen: dict[int, dict[str, _DroppedSource]] = {}
         self._heard: set[tuple[int, str]] = set()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Raise and clear the alarms. Raises AdmitError if the database does not respond."""
         now = self._clock()
         for slot, address in self._take():
@@ -158,7 +158,7 @@ class DroppedSources:
             code = f"{self._cause.code}{slug}"
             raised.add(code)
             named = ", ".join(sorted(seen)[:_MAX_NAMED]) + (" and others" if len(seen) > _MAX_NAMED else "")
-            self._alarms.tell_of_row(code, self._detail(named, slug), tenant=number)
+            self._alarms.report_row(code, self._detail(named, slug), tenant=number)
             self._log(seen, slug, now)
         return raised
 

@@ -55,7 +55,7 @@ class HangWatch:
         elif self._clock() - self._silent_since >= RADIUSD_SILENCE_SECONDS:
             self._silent_since = None
             log.error("radiusd %d does not respond; restarting it", running.pid)
-            self._alarms.tell_event(
+            self._alarms.report_event(
                 "radiusd-hung", f"radiusd did not respond for {RADIUSD_SILENCE_SECONDS:.0f} s, so Admit restarted it."
             )
             self._radiusd.stop_hung(running)

@@ -62,7 +62,7 @@ def list_uncorrected_libraries(source: Path = DISTRIBUTION_FOLDER) -> tuple[str,
 def alarm_uncorrected_libraries(alarms: Alarms, source: Path = DISTRIBUTION_FOLDER) -> None:
     packages = " or ".join(sorted({each.package for each in CORRECTIONS}))
     for name in list_uncorrected_libraries(source):
-        alarms.tell(
+        alarms.report(
             f"uncorrected-library:{name}",
             Advice(
                 f"{name} of this FreeRADIUS may have a memory fault by which a device can crash radiusd. Admit has no "

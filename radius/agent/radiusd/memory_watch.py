@@ -75,7 +75,7 @@ class MemoryWatch:
         if held < ALARM_SHARE * self._limit:
             self._alarms.clear("memory-high")
         else:
-            self._alarms.tell(
+            self._alarms.report(
                 "memory-high",
                 f"radiusd uses {_format_megabytes(held)} of memory. Above {_format_megabytes(self._limit)} "
                 "(ADMIT_CELL_MEMORY_BYTES) Admit restarts it.",
@@ -94,7 +94,7 @@ class MemoryWatch:
         self._above_since = None
         self._proportional_due = float("-inf")
         self._not_before = self._clock() + MIN_EXCHANGE_INTERVAL_SECONDS
-        self._alarms.tell_event(
+        self._alarms.report_event(
             "memory-exchange",
             f"radiusd used {_format_megabytes(held)} of memory and "
             + (f"could not be restarted: {trouble}" if trouble else "was restarted."),

@@ -45,7 +45,7 @@ class PacketLimitWatch:
         self._count += max(new, 0)
         if self._count >= MIN_DROPPED:
             self._told_at = now
-            self._alarms.tell(_CODE, _DETAIL.format(count=self._count, limit=self._limit))
+            self._alarms.report(_CODE, _DETAIL.format(count=self._count, limit=self._limit))
         elif self._told_at is not None and now - self._told_at >= ALARM_SECONDS:
             self._told_at = None
             self._alarms.clear(_CODE)

@@ -43,7 +43,7 @@ class TlsSessionStore:
             delete_old_sessions(directory, lifetime_seconds=LIFETIME_SECONDS, most_bytes=min(MAX_BYTES, size // 2))
             self._check_space(directory, size)
         except OSError as exc:
-            self._alarms.tell("session-store", f"Stored TLS sessions cannot be cleaned up: {exc}")
+            self._alarms.report("session-store", f"Stored TLS sessions cannot be cleaned up: {exc}")
         else:
             self._alarms.clear("session-store")
 
@@ -51,7 +51,7 @@ class TlsSessionStore:
         place = os.statvfs(directory)
         free = place.f_bavail * place.f_frsize
         if free < LOW_SHARE * size:
-            self._alarms.tell(
+            self._alarms.report(
                 "session-store-full",
                 f"{free / (1 << 20):.1f} of {size / (1 << 20):.0f} MB are left in {directory.parent}. When no "
                 "space is left, TLS sessions are not stored and devices do full handshakes.",

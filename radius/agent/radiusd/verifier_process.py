@@ -81,7 +81,7 @@ class VerifierProcess:
                 sock.bind((LOOPBACK, self._port))
             except OSError as exc:
                 sock.close()
-                self._alarms.tell(
+                self._alarms.report(
                     _ALARM,
                     "Logins that need a directory or argon2id are rejected. "
                     f"UDP port {self._port} cannot be opened: {exc}",
@@ -112,7 +112,7 @@ class VerifierProcess:
             self.counters["restarts"] += 1
             self._before = self.counters.copy()
             log.error("the verifier has ended with status %s; restarting it", process.returncode)
-            self._alarms.tell(
+            self._alarms.report(
                 _ALARM, "Logins that need a directory or argon2id are rejected: the verifier keeps failing."
             )
             stop.wait(backoff)
@@ -172,7 +172,7 @@ class VerifierProcess:
         for name, count in report.counters.items():
             self.counters[name] = self._before[name] + count
         for source_id, trouble in report.trouble.items():
-            self._alarms.tell(f"identity-source-{source_id}", trouble.what, tenant=trouble.tenant)
+            self._alarms.report(f"identity-source-{source_id}", trouble.what, tenant=trouble.tenant)
         for source_id in self._troubled - report.trouble.keys():
             self._alarms.clear(f"identity-source-{source_id}")
         self._troubled = set(report.trouble)

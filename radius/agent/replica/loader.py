@@ -328,7 +328,7 @@ class ReplicaLoader:
         )
 
     def _raise_alarm(self, tenant: int, noun: str, key: str, code: str, detail: str) -> None:
-        if self._alarms.tell_of_row(code, detail, tenant=tenant):
+        if self._alarms.report_row(code, detail, tenant=tenant):
             self._alarmed.setdefault(tenant, {})[noun, key] = code
 
     def _clear_alarm(self, tenant: int, noun: str, key: str) -> None:

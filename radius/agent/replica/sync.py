@@ -142,7 +142,7 @@ class ReplicaSync:
                     _log.exception("cannot update the replica")
                 if isinstance(exc, ReplicaDamaged):
                     self._rebuild()
-                self._alarms.tell(
+                self._alarms.report(
                     "replica-sync",
                     f"The cell serves older data, because it cannot read changes: {first_error_line(exc)}",
                 )
@@ -346,7 +346,7 @@ def open_replica(directory: Path, alarms: Alarms) -> ReplicaWriter:
         check_replica(directory)
         return ReplicaWriter(directory)
     except (ReplicaDamaged, ReplicaMissing) as exc:
-        alarms.tell_event("replica-rebuilt", f"The replica was unusable and was rebuilt: {exc}")
+        alarms.report_event("replica-rebuilt", f"The replica was unusable and was rebuilt: {exc}")
         return ReplicaWriter(directory, fresh=True)
 
 

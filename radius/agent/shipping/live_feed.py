@@ -155,7 +155,7 @@ class LiveBatch:
         self.wanted = wanted
         # Number of records by tenant, including records that the queue has dropped.
         self.noted: Counter[str] = Counter()
-        self.told: list[LiveItem] = []
+        self.items: list[LiveItem] = []
         self._make = make
         self._sequence = sequence
         self._kept: FairQueue[tuple[int, str, bytes, bool]] = FairQueue(most=MAX_WAITING, most_bytes=MAX_WAITING_BYTES)
@@ -174,7 +174,7 @@ class LiveBatch:
         assert row is not None
         numbers: list[int] = row[0]
         kept = sorted(self._kept)
-        self.told = [
+        self.items = [
             LiveItem(tenant_id, len(payload), partial(self._make, payload, cleaned, number))
             for (_, tenant_id, payload, cleaned), number in zip(kept, numbers, strict=True)
         ]
@@ -184,7 +184,7 @@ class LiveBatch:
 class _QueuedItem(NamedTuple):
     # Number of the event in the sequence of its tenant's events.
     number: int
-    told: LiveItem
+    item: LiveItem
 
 
 class _StreamEntry(NamedTuple):
@@ -324,8 +324,8 @@ class LiveFeed:
     def _entries(self, taken: list[_QueuedItem]) -> Iterator[_StreamEntry]:
         """Build stream entries, each with events of one tenant. The numbers of the events in an entry have no gap."""
         slugs = self._tenants()
-        taken.sort(key=lambda each: each.told.tenant_id)
-        for tenant_id, group in groupby(taken, lambda each: each.told.tenant_id):
+        taken.sort(key=lambda each: each.item.tenant_id)
+        for tenant_id, group in groupby(taken, lambda each: each.item.tenant_id):
             if tenant_id not in self.wanted or tenant_id not in slugs:
                 continue
             writer, first, lines, size = self._writers[tenant_id], 0, list[bytes](), 0

@@ -147,7 +147,7 @@ class Shipper:
             except (psycopg.Error, SQLAlchemyError, AdmitError, OSError) as exc:
                 backoff = min(max(0.2, backoff * 2), _MAX_BACKOFF_SECONDS)
                 self.counters["failures"] += 1
-                self._alarms.tell(alarm, f"Journal records do not reach the database: {first_error_line(exc)}")
+                self._alarms.report(alarm, f"Journal records do not reach the database: {first_error_line(exc)}")
                 stop.wait(backoff)
                 continue
             backoff = 0.0
@@ -258,7 +258,7 @@ class Shipper:
             self.counters[kind] += number
             last = [record.why for record in records if record.kind == kind][-1]
             full = f" The quarantine is full: {self.counters['lost']} were lost." if left_out else ""
-            self._alarms.tell_event(
+            self._alarms.report_event(
                 f"{kind}-{self._stream.name}",
                 f"{self.counters[kind]} journal records were quarantined. Last reason: {last}.{full}",
             )
@@ -273,7 +273,7 @@ class Shipper:
         for cut in batch.cuts:
             self.counters["cut_tails"] += 1
             self.counters["cut_bytes"] += cut.lost_bytes
-            self._alarms.tell_event(
+            self._alarms.report_event(
                 f"journal-cut-{self._stream.name}",
                 f"Segment {cut.segment} was damaged at byte {cut.offset}: {cut.lost_bytes} bytes are lost.",
             )
@@ -286,7 +286,7 @@ class Shipper:
         self.counters["lag_seconds"] = max(0, self._clock() - last_at) // 1_000_000 if behind else 0
         alarm = f"journal-damaged-{self._stream.name}"
         if batch.damaged:
-            self._alarms.tell(
+            self._alarms.report(
                 alarm,
                 "The current journal segment is damaged. When radiusd starts the next segment, Admit cuts off the"
                 " damaged end of this segment.",
@@ -303,7 +303,7 @@ class Shipper:
         self._held_since = (self._held_since or self._clock()) if batch.held else 0
         alarm = f"journal-held-{self._stream.name}"
         if batch.held and self._clock() - self._held_since > _MAX_HELD_SECONDS * 1_000_000:
-            self._alarms.tell(
+            self._alarms.report(
                 alarm,
                 f"A process keeps segment {batch.position.segment} open although later segments exist. "
                 "The records of the later segments reach the database only after that process has ended.",

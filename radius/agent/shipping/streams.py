@@ -175,7 +175,7 @@ class AuthStream(_LiveStream):
         self.addresses_given_twice += work.given_twice
         self.sightings.remember(work.sightings)
         if self.live:
-            self.live.offer(work.live.told, work.live.noted)
+            self.live.offer(work.live.items, work.live.noted)
 
     def restore(self, open_conversations: str) -> None:
         self.conversations = OpenConversations.from_json(open_conversations)
@@ -299,7 +299,7 @@ class AccountingStream(_LiveStream):
         self.sightings.remember(work.sightings)
         self.keeping = work.keeping
         if self.live:
-            self.live.offer(work.live.told, work.live.noted)
+            self.live.offer(work.live.items, work.live.noted)
 
     def restore(self, open_conversations: str) -> None:
         """Restore the period in which the cell could receive accounting. This stream has no open conversations."""

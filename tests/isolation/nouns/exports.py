@@ -12,7 +12,7 @@ def _fill_tenant(filler: Filler, things: Things) -> None:
     things["export"] = filler.ask("startExport", things)["id"]
     tenant_id, now = things["tenant_id"], utc_now()
     period = {"since": now - timedelta(days=1), "until": now, "done_until": now - timedelta(days=1)}
-    job = {"tenant_id": tenant_id, "log": "auth", "format": "csv", "asked_by": things["domain"], **period}
+    job = {"tenant_id": tenant_id, "log": "auth", "format": "csv", "requested_by": things["domain"], **period}
     waiting = ExportJob(**job)
     failed, done = (ExportJob(**job, state=state, ended_at=now) for state in ("failed", "done"))
     with filler.session() as session:

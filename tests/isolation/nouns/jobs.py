@@ -8,7 +8,7 @@ from tests.isolation.noun import Filler, Noun, Things, at_levels, unknown_ids
 
 def _fill_owner(filler: Filler, things: Things, owner: Owner) -> None:
     now = utc_now()
-    common = {"title": f"Work of {things['domain']}", "asked_by": "x", "input_sealed": b"x", **owner.columns()}
+    common = {"title": f"Work of {things['domain']}", "requested_by": "x", "input_sealed": b"x", **owner.columns()}
     ended = {"state": "failed", "started_at": now, "ended_at": now, "problem": {"code": "x", "title": "x"}, "needs": []}
     waiting, failed = Job(kind="test.wait", **common), Job(kind="test.fail", **common, **ended)
     with filler.session() as session:

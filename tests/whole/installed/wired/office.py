@@ -183,7 +183,7 @@ class Office:
 
     def coa_requests(self, mac: str, *, state: str) -> Sequence[dict[str, Any]]:
         """CoA requests about the device, oldest first. Waits until the last request is in this state."""
-        columns = "kind, reason, state, attempts, retries, step, answer_code, error_cause, detail, asked_by"
+        columns = "kind, reason, state, attempts, retries, step, answer_code, error_cause, detail, requested_by"
 
         def found() -> list[dict[str, Any]]:
             return self._rows("coa_requests", columns, mac)

@@ -22,7 +22,7 @@ def test_blocked_device_is_disconnected(office, switch, at_work, capsys):
     # The first packet succeeded, because a retransmission comes after 2 s (radius/agent/coa/transmission.py). The test
     # prints the time.
     assert (request["attempts"], request["retries"], request["step"]) == (1, 0, 0)
-    assert request["asked_by"] == "test:wired"
+    assert request["requested_by"] == "test:wired"
     # The device authenticates again at once, as operating systems do, and is rejected because it is blocked.
     at_work.join()
     until(lambda: office.decisions(at_work.mac)[-1]["reason"] == "endpoint-blocked", "it was refused")
