@@ -147,6 +147,11 @@ def list_mistakes(certificate: x509.Certificate, *, now: datetime) -> Iterable[s
         yield f"The certificate expired on {certificate.not_valid_after_utc:%Y-%m-%d}."
     if certificate.not_valid_before_utc > now:
         yield f"The certificate is not valid before {certificate.not_valid_before_utc:%Y-%m-%d}."
+    yield from list_weaknesses(certificate)
+
+
+def list_weaknesses(certificate: x509.Certificate) -> Iterable[str]:
+    """Yield, as sentences, why the key or the signature of this authority is too weak."""
     try:
         require_acceptable(certificate.public_key())
     except KeyNotAllowed as exc:

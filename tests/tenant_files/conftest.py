@@ -5,9 +5,11 @@ from typing import Any
 from uuid import UUID, uuid5
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import Engine, Table, select, update
 from sqlalchemy.orm import Session
 
+from nac.kit.clock import utc_now
 from nac.kit.db import PlatformScope, TenantScope, session_scope
 from nac.kit.db.base import Base
 from nac.kit.errors import AdmitError
@@ -15,6 +17,7 @@ from nac.kit.ids import TenantId
 from nac.onboarding.tenant_files import tables
 from nac.onboarding.tenant_files.importer import TenantImportResult, import_tenant
 from nac.onboarding.tenant_files.writer import write_tenant
+from tests.certificates.uploads import authority
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.dictionary import give_dictionary
 from tests.factories.rows import make_row
@@ -65,7 +68,8 @@ def full(dictionary, alpha: Certified, owner_engine: Engine) -> TenantId:
 def _add_row(session: Session, table: Table, tenant_id: TenantId) -> None:
     authorities = Base.metadata.tables["certificate_authorities"]
     if table is authorities:
-        make_row(session, table, tenant_id, kind="external")
+        certificate = authority("Corp Root", utc_now()).certificate.public_bytes(Encoding.DER)
+        make_row(session, table, tenant_id, kind="external", certificate_der=certificate)
     elif table.name == "status_sources":
         of_others = select(authorities.c.id).where(authorities.c.kind == "external")
         make_row(session, table, tenant_id, authority_id=session.scalars(of_others).one())

@@ -14,17 +14,20 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
+from nac.kit.clock import utc_now
 from nac.kit.errors import AdmitError
 from nac.models import Tenant
 from nac.onboarding.tenant_files.file_key import FileKey, PassphraseRefused
 from nac.onboarding.tenant_files.reader import TenantFile, TenantFileRefused
 from nac.onboarding.tenant_files.tables import content_tables
 from nac.onboarding.tenant_files.writer import encode_signed_part
+from tests.certificates.uploads import authority, weak_key
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import Platform
 from tests.run_depth import examples
@@ -105,6 +108,9 @@ def without(name: str) -> Callable[[Parts], Parts]:
 
 
 _ANOTHER = str(uuid4())
+WEAK_AUTHORITY = base64.b64encode(
+    authority("Weak", utc_now(), key=weak_key()).certificate.public_bytes(Encoding.DER)
+).decode()
 DEAR_HASH = b"$argon2id$v=19$m=65536,t=150,p=1$p08hrPR30FzXa4sh8XfU1g$iexKppQir0TJJ3388cOWT9R6eOTWL97s8w2cApGmSc8"
 
 HOSTILE: dict[str, tuple[Callable[[Parts], Parts], str]] = {
@@ -160,6 +166,10 @@ HOSTILE: dict[str, tuple[Callable[[Parts], Parts], str]] = {
     "token of the platform": (
         with_sealed("certificate_authorities", "key_sealed", b"pkcs11:id=%01;type=private"),
         "key",
+    ),
+    "authority with a weak key": (
+        with_row("certificate_authorities", lambda row: row | {"kind": "external", "certificate_der": WEAK_AUTHORITY}),
+        "The RSA key has 1024 bits",
     ),
 }
 

@@ -34,8 +34,9 @@ from nac.onboarding.tenant_files.reader import TableRow, TenantFile, TenantFileR
 from nac.tenancy import msps
 from nac.tenancy.cells import service as cells
 from nac.tenancy.tenants import repository
-from pki.errors import PkiError
+from pki.errors import UNREADABLE_ERRORS, PkiError
 from pki.keys import is_same_public_key, load_key
+from pki.uploads import list_weaknesses
 
 _BATCH_ROWS = 500
 _BATCH_BYTES = 4 << 20
@@ -267,19 +268,30 @@ def _check_values(shape: _TableShape, row: TableRow) -> None:
 
 
 def _check_authority(row: TableRow) -> None:
-    """Check that the private key of an authority matches the certificate of the authority.
+    """Check that the private key of an authority matches its certificate, and that an external authority is strong.
 
     Imports every key as a sealed key, so that a file cannot refer to a key in the platform's PKCS#11 token. Raises
     ValueError or PkiError.
     """
     plain = row.secrets.get("key_sealed")
     row.values["key_store"] = "sealed"
+    if row.values["kind"] == "external":
+        _require_strong_authority(row.values["certificate_der"])
     if plain is None:
         return
     key = load_key(plain)
     certificate = x509.load_der_x509_certificate(row.values["certificate_der"])
     if not is_same_public_key(key.public_key(), certificate.public_key()):
         raise ValueError("the key of an authority does not match its certificate")
+
+
+def _require_strong_authority(certificate_der: bytes) -> None:
+    try:
+        weaknesses = list(list_weaknesses(x509.load_der_x509_certificate(certificate_der)))
+    except UNREADABLE_ERRORS as exc:
+        raise ValueError("the certificate of an external authority is not readable") from exc
+    if weaknesses:
+        raise ValueError(weaknesses[0])
 
 
 def _require_radius_secret(text: str) -> bytes:
