@@ -5,6 +5,7 @@ The test that stops it is the last of this folder, because none of these tests i
 
 import json
 import os
+import signal
 import socket
 
 import pytest
@@ -96,6 +97,18 @@ def test_later_starts_keep_the_setting_and_restart_nothing(up: Instance):
     assert "ADMIT_DEMO is 'perhaps'" in up.admit("up", "--no-install").stderr
     assert up.try_up().returncode == 0
     assert pids(up) == before
+
+
+@pytest.mark.long
+def test_up_starts_again_after_redis_was_killed(up: Instance):
+    """Without its supervisor, only `./admit up` restarts Redis. A socket and a file of the killed Redis remain."""
+    redis = up.pid("redis")
+    up.kill("supervisord")
+    os.kill(redis, signal.SIGKILL)
+    started = up.try_up()
+    assert (started.returncode, started.stderr) == (0, "")
+    assert up.pid("redis") != redis
+    up.wait_until_well()
 
 
 @pytest.mark.long
