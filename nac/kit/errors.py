@@ -165,6 +165,10 @@ class DatabaseUnavailable(Unavailable):
     def __str__(self) -> str:
         return f"{super().__str__()} {self.reason}".rstrip()
 
+    def __repr__(self) -> str:
+        """Return the text that Celery logs."""
+        return f"{type(self).__name__}({self.reason or self.detail!r})"
+
 
 class DatabaseSilent(DatabaseUnavailable):
     """The database did not respond in time."""

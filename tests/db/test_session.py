@@ -85,6 +85,7 @@ def test_unresponsive_or_unsupported_database_is_reported(tmp_path: Path) -> Non
         session.execute(text("SELECT 1"))
     # Only the log shows the address of the database.
     assert str(tmp_path) in str(refused.value)
+    assert str(tmp_path) in repr(refused.value)
     assert str(tmp_path) not in str(describe_problem(refused.value))
     with pytest.raises(DatabaseUnavailable):
         require_current_schema(engine)
