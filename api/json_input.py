@@ -359,5 +359,5 @@ def _require_valid_address(scope: Scope) -> None:
     # After decoding, %2F would be a slash, and the path would select another route.
     if b"%2f" in path.lower():
         raise TextRefused(
-            "The path contains %2F.", place="path", remedy="Remove %2F: a name in a path cannot contain a slash."
+            "The path contains %2F.", place="path", remedy="If a name contains a slash, use the id instead of the name."
         )

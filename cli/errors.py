@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import click
 
 from cli.operation_commands import render_advice
+from cli.output import escape_unprintable
 from nac.kit.errors import AdmitError, InvalidInput, NotFound, SeveralMistakes
 from nac.kit.settings import SettingsError
 
@@ -55,6 +56,9 @@ def report_errors(*, as_json: bool = False) -> Iterator[None]:
     try:
         yield
     except SettingsError as exc:
+        if as_json:
+            mistakes = SeveralMistakes([InvalidInput(mistake) for mistake in exc.mistakes])
+            click.echo(json.dumps(_error_row(mistakes), indent=2))
         raise click.ClickException("\n  ".join(("the settings are not valid:", *exc.mistakes))) from exc
     except click.UsageError as exc:
         if as_json:
@@ -75,8 +79,11 @@ def report_errors(*, as_json: bool = False) -> Iterator[None]:
 
 
 def describe_error(exc: AdmitError) -> str:
-    """Return the text of the error, with commands as next steps."""
-    return exc.describe(render_advice)
+    """Return the text of the error, with commands as next steps and without control characters.
+
+    A server, a file or a device can choose parts of the text.
+    """
+    return "\n".join(map(escape_unprintable, exc.describe(render_advice).split("\n")))
 
 
 def _parameter_name(exc: click.UsageError) -> str:

@@ -61,7 +61,7 @@ class JobTask(Task):  # type: ignore[misc]  # Celery has no types
         """
         is_endless = isinstance(exc, Unavailable)
         retries = self.request.retries
-        if retries >= self.max_retries and not is_endless:
+        if run.job.failures >= self.max_retries and not is_endless:
             _log.error("%s failed", run)
             runner.fail_job(run, exc)
             raise exc
@@ -72,5 +72,5 @@ class JobTask(Task):  # type: ignore[misc]  # Celery has no types
         countdown = _RETRY_SECONDS[min(retries, self.max_retries - 1)]
         resend_seconds = countdown + RESEND_SECONDS
         runner.postpone_job(run, exc, after=timedelta(seconds=resend_seconds))
-        limit = math.inf if is_endless else None
-        raise self.retry(exc=exc, countdown=countdown, expires=resend_seconds, max_retries=limit)
+        # Celery also counts the attempts during an outage, so its own limit does not apply.
+        raise self.retry(exc=exc, countdown=countdown, expires=resend_seconds, max_retries=math.inf)

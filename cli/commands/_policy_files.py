@@ -9,13 +9,16 @@ from nac.kit.errors import InvalidInput, SeveralMistakes
 
 @contextmanager
 def report_mistakes(document: str = "") -> Iterator[None]:
-    """Report mistakes in a local file in the same form as the API. Paths of fields begin with the name of the file."""
+    """Report mistakes in a local file in the same form as the API.
+
+    Paths of fields begin with `document`. A mistake in the whole file has the place `FILE`, like the argument.
+    """
     from nac.engine import DocumentErrors
 
     try:
         yield
     except DocumentErrors as exc:
-        places = [".".join(filter(None, (document, each.place))) for each in exc.mistakes]
+        places = [".".join(filter(None, (document, each.place))) or "FILE" for each in exc.mistakes]
         mistakes = [InvalidInput(each.message, place=at) for each, at in zip(exc.mistakes, places, strict=True)]
         raise (SeveralMistakes(mistakes) if len(mistakes) > 1 else mistakes[0]) from exc
 

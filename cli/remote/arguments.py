@@ -12,7 +12,7 @@ from cli.files import first_line
 from cli.remote.aliases import Alias
 from cli.remote.client import RequestArguments
 from cli.remote.description import Operation, OperationInput
-from cli.remote.options import SECRETS, format_metavar, name_flag, name_variable, name_variable_of_flag
+from cli.remote.options import SECRETS, format_metavar, name_flag, name_input, name_variable, name_variable_of_flag
 from cli.remote.value_types import parse_changes, parse_member
 from nac.kit.errors import InvalidInput
 
@@ -67,7 +67,7 @@ def collect_arguments(operation: Operation, options: Mapping[str, Any], alias: A
     given = RequestArguments()
     for value in operation.values:
         found: Any = options.get(name_variable(value))
-        option = alias.options.get(value.name, (f"--{value.option}",))[0] if alias else f"--{value.option}"
+        option = name_input(value, alias) if alias else f"--{value.option}"
         if (file := options.get(f"{name_variable(value)}_file")) is not None:
             found = first_line(file)
         if options.get(f"{name_variable(value)}_none"):

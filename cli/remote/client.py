@@ -54,6 +54,8 @@ class ApiClient:
     make_token: Callable[[socket.socket], str] = field(repr=False)
     # Whether the URL is the API of this installation.
     is_local: bool = False
+    # Option or variable that contains the URL.
+    place: str = "--url"
 
     def fetch_description(self) -> Document:
         """Return the OpenAPI document. Raises ApiUnreachable, or InvalidInput if the URL is not an API of Admit."""
@@ -63,7 +65,7 @@ class ApiClient:
             except ValueError:
                 document = None
         if not isinstance(document, dict) or "paths" not in document:
-            raise InvalidInput(f"{self.url} is not an API of Admit.", place="--url")
+            raise InvalidInput(f"{self.url} is not an API of Admit.", place=self.place)
         return document
 
     @contextmanager
@@ -107,7 +109,7 @@ class ApiClient:
                 raise self._unreachable(exc) from exc
             yield response
         except (InvalidURL, UnicodeError) as exc:
-            raise InvalidInput(f"Invalid URL {self.url!r}.", place="--url") from exc
+            raise InvalidInput(f"Invalid URL {self.url!r}.", place=self.place) from exc
         except (HTTPException, ConnectionError, TimeoutError) as exc:
             raise self._unreachable(exc) from exc
         finally:
@@ -120,12 +122,12 @@ class ApiClient:
                 return HTTPSConnection(parts.netloc, timeout=_SECONDS, context=ssl.create_default_context())
             return HTTPConnection(parts.netloc, timeout=_SECONDS)
         except (InvalidURL, ValueError) as exc:
-            raise InvalidInput(f"Invalid URL {self.url!r}.", place="--url") from exc
+            raise InvalidInput(f"Invalid URL {self.url!r}.", place=self.place) from exc
 
     def _unreachable(self, exc: Exception) -> ApiUnreachable:
         if self.is_local:
             return ApiUnreachable(f"The API does not respond: {exc}.", remedy="See ./admit status and ./admit doctor.")
-        return ApiUnreachable(f"{self.url} does not respond: {exc}.", remedy="Check --url and the API.")
+        return ApiUnreachable(f"{self.url} does not respond: {exc}.", remedy=f"Check {self.place} and the API.")
 
 
 def _require_text(value: str, place: str) -> str:

@@ -26,13 +26,12 @@ def connect(url: str | None = None, token_file: Path | None = None) -> ApiClient
     """
     token = _read_token(token_file)
     url = url or os.environ.get(URL)
+    place = URL if url == os.environ.get(URL) else "--url"
     if url is None:
         return _connect_here(token)
     if not url.startswith(("http://", "https://")):
-        raise InvalidInput(
-            f"Invalid URL {url!r}.", place="--url", remedy="Use a URL such as https://admit.example.com."
-        )
-    return ApiClient(url.rstrip("/"), lambda _: token)
+        raise InvalidInput(f"Invalid URL {url!r}.", place=place, remedy="Use a URL such as https://admit.example.com.")
+    return ApiClient(url.rstrip("/"), lambda _: token, place=place)
 
 
 def _read_token(file: Path | None) -> str:

@@ -57,14 +57,19 @@ def name_place(place: str, operation: Operation, alias: Alias) -> str:
     """
     field = place.partition("[")[0]
     value = next((value for value in operation.values if value.name == field), None)
+    files = {*alias.files, *(each.field for each in alias.arguments if each.is_file)}
+    return place if value is None or value.name in files else name_input(value, alias)
+
+
+def name_input(value: OperationInput, alias: Alias) -> str:
+    """Return the argument, the option or the flags that set the value."""
     arguments = {each.field: each for each in alias.arguments}
-    if value is None or value.name in alias.flags or value.name in alias.files:
-        return place
+    if value.name in alias.flags:
+        return "/".join(alias.flags[value.name])
     if value.name in _OWNERS and value.where == "path":
         return f"--{value.name}"
     if value.name in arguments or (value.where == "path" and value.name not in alias.options):
-        argument = arguments.get(value.name, Argument(value.name))
-        return place if argument.is_file else _name_argument(argument, value, alias)
+        return _name_argument(arguments.get(value.name, Argument(value.name)), value, alias)
     return alias.options.get(value.name, (f"--{value.option}",))[0]
 
 

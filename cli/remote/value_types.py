@@ -106,7 +106,7 @@ def parse_scalar(text: str) -> Any:  # noqa: ANN401 -- a scalar
     """Return the number or boolean that the text represents, otherwise the text."""
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return found if isinstance(found, int | float) else text
 
@@ -140,5 +140,5 @@ def _parse_map(texts: tuple[str, ...], option: str, parse: Callable[[str], Any])
 def _parse_json(text: str, option: str) -> Any:  # noqa: ANN401 -- any JSON
     try:
         return json.loads(text)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise InvalidInput(f"Invalid JSON: {exc}.", place=option) from exc

@@ -55,7 +55,8 @@ class StatusLookup:
             connection = connect(self._url, autocommit=True, application_name="admit-ocsp", options=_TIMEOUT_OPTION)
             return self._ask(connection, parameters)
         except psycopg.Error as exc:
-            raise DatabaseUnavailable(str(exc).partition("\n")[0], remedy="Check that PostgreSQL is running.") from exc
+            reason = str(exc).partition("\n")[0]
+            raise DatabaseUnavailable(reason=reason, remedy="Check that PostgreSQL is running.") from exc
 
     def close(self) -> None:
         while (connection := self._take()) is not None:

@@ -157,6 +157,18 @@ class TookTooLong(Unavailable):
 class DatabaseUnavailable(Unavailable):
     """The database does not respond."""
 
+    def __init__(self, detail: str = "", *, place: str = "", remedy: str = "", reason: str = "") -> None:
+        """Set the driver's message (`reason`). It can name hosts, users and folders, so only logs show it."""
+        super().__init__(detail, place=place, remedy=remedy)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} {self.reason}".rstrip()
+
+    def __repr__(self) -> str:
+        """Return the text that Celery logs."""
+        return f"{type(self).__name__}({self.reason or self.detail!r})"
+
 
 class DatabaseSilent(DatabaseUnavailable):
     """The database did not respond in time."""

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 
 import pytest
@@ -119,3 +120,28 @@ def test_value_that_http_cannot_carry_is_rejected(alpha: Admit, arguments: tuple
 def test_invalid_url_is_rejected(alpha: Admit, url: str) -> None:
     with pytest.raises(InvalidInput, match="Invalid URL"):
         connect(url).get("/v1/cells")
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "http://[::1", "http://127.0.0.1:1"])
+def test_unusable_url_is_reported_at_its_variable(alpha: Admit, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("ADMIT_API_URL", url)
+    refused = alpha.run("site", "list", *OF)
+    assert "ADMIT_API_URL" in refused.stderr
+    assert "--url" not in refused.stderr
+
+
+def test_server_cannot_control_the_terminal(alpha: Admit, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        monkeypatch.setenv("ADMIT_API_URL", f"http://127.0.0.1:{listener.getsockname()[1]}")
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(_answer, listener, b"\x1b[2J\r\n\r\n")
+            refused = alpha.run("site", "list", *OF)
+    assert refused.exit_code == 1
+    assert "\\x1b[2J" in refused.stderr
+    assert "\x1b" not in refused.stderr
+
+
+def _answer(listener: socket.socket, content: bytes) -> None:
+    with listener.accept()[0] as connection:
+        connection.recv(10_000)
+        connection.sendall(content)

@@ -69,6 +69,14 @@ def test_invalid_command_line_is_reported_in_json(alpha: Admit, line: str, place
     assert said in result.stderr
 
 
+def test_invalid_setting_is_reported_in_json(alpha: Admit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADMIT_API_PORT", "abc")
+    result = alpha.run("site", "list", "--tenant", "alpha", "--json")
+    assert result.exit_code == 1
+    [mistake] = json.loads(result.stdout)["mistakes"]
+    assert "ADMIT_API_PORT is 'abc'" in mistake["message"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "listing"),
     [

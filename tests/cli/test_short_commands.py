@@ -118,7 +118,9 @@ def test_values_are_read_from_files_and_prompts(alpha: Admit) -> None:
         (("scep", "webhook", "--url", "https://mdm.example/scep", "--remove"), "--url"),
         (("user", "set", "ann"), ""),
         (("session", "change", "--session", "1", "--set", "x"), "--set"),
-        (("endpoint", "posture", "set", MAC, "x"), "--values"),
+        (("endpoint", "posture", "set", MAC, "x"), "VALUES"),
+        (("endpoint", "posture", "set", MAC, '{"a":' + "[" * 2000), "VALUES"),
+        (("endpoint", "classify", MAC), "--approve/--block/--ignore"),
         (("endpoint", "add", MAC, "--until", "7d"), "--until"),
     ],
 )
@@ -162,6 +164,7 @@ def test_actor_and_origin_are_in_the_audit_log(alpha: Admit, monkeypatch: pytest
         ("bytes", "scalar", "20GB", 20 * 10**9),
         ("days", "scalar", "default", "default"),
         ("days", "scalar", "90", 90),
+        pytest.param("days", "scalar", "[" * 2000, "[" * 2000, id="deep"),
         ("since", "time", "2026-01-31", "2026-01-31T00:00:00+00:00"),
     ],
 )

@@ -22,6 +22,7 @@ from nac.kit.errors import (
     DatabaseUnavailable,
     InvalidInput,
     ScopeViolation,
+    describe_problem,
 )
 from nac.models import Msp
 from tests.postgres import Database
@@ -78,10 +79,14 @@ def test_driver_error_is_translated(app_engine: Engine, statement: str, error: t
 def test_unresponsive_or_unsupported_database_is_reported(tmp_path: Path) -> None:
     engine = make_engine(f"postgresql://admit_app@/admit?host={tmp_path}")
     with (
-        pytest.raises(DatabaseUnavailable, match="Check that PostgreSQL is running"),
+        pytest.raises(DatabaseUnavailable, match="Check that PostgreSQL is running") as refused,
         session_scope(PlatformScope(), engine=engine) as session,
     ):
         session.execute(text("SELECT 1"))
+    # Only the log shows the address of the database.
+    assert str(tmp_path) in str(refused.value)
+    assert str(tmp_path) in repr(refused.value)
+    assert str(tmp_path) not in str(describe_problem(refused.value))
     with pytest.raises(DatabaseUnavailable):
         require_current_schema(engine)
     with pytest.raises(InvalidInput, match="Unsupported database mysql"):

@@ -45,7 +45,7 @@ def test_latest_value_wins_and_null_removes(report_posture):
 @pytest.mark.parametrize(
     ("values", "source", "lifetime", "places"),
     [
-        ({}, "x", 1, [""]),
+        ({}, "x", 1, ["values"]),
         ({"compliant": True}, "x", 1, ["compliant"]),
         ({"mdm.": True, "mdm.Ü": 1, "endpoint.group": "a"}, "x", 1, ["mdm.", "mdm.Ü", "endpoint.group"]),
         ({"mdm.a": 1.5, "mdm.b": [], "mdm.c": ""}, "x", 1, ["mdm.a", "mdm.b", "mdm.c"]),

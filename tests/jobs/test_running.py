@@ -183,6 +183,20 @@ def test_unreachable_service_is_retried_later(jobs: Jobs) -> None:
     assert jobs.row(job_id).state == "queued"
 
 
+def test_failure_after_an_outage_is_retried(jobs: Jobs) -> None:
+    errors = [*([DatabaseUnavailable()] * 6), *([ZeroDivisionError()] * 4)]
+
+    def fail(*_: object) -> None:
+        raise errors.pop(0)
+
+    job_id = jobs.start()
+    while errors:
+        assert jobs.row(job_id).state == "queued", f"{len(errors)} attempts are left"
+        assert jobs.work(fail)
+        jobs.make_due()
+    assert jobs.row(job_id).state == "failed"
+
+
 def test_job_that_kills_its_worker_fails_finally(jobs: Jobs) -> None:
     job_id = jobs.start()
     for _ in range(runner.MAX_LAPSES):

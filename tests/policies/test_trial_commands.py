@@ -57,7 +57,7 @@ def test_invalid_files_are_rejected_by_every_command(policy_command, file_of):
     policy_command("publish")
     request = file_of(PRINTER, "request.json")
     wrong = file_of(b'{"rules": {}, "fallback": 5, "tests": "x", "x": 1}', "wrong.json")
-    for path, told in ((file_of(b"\xff\xfe\xfa"), "UTF-8"), (wrong, "4 mistakes")):
+    for path, told in ((file_of(b"\xff\xfe\xfa"), ": is not UTF-8 text"), (wrong, "4 mistakes")):
         for arguments in (
             *(("validate", path), ("check", path), ("save", path), ("test", "--file", path)),
             ("simulate", "--draft", path, "--request", request),

@@ -205,8 +205,12 @@ def execute_job(run: JobRun, handler: JobHandler) -> None:
 
 
 def postpone_job(run: JobRun, exc: Exception, *, after: timedelta) -> None:
-    """Queue the job again after the error `exc`. Clients see the error in the job's field `problem`."""
-    values = {"due_at": utc_now() + after, "failures": run.job.failures + 1, "problem": _describe(exc)}
+    """Queue the job again after the error `exc`. Clients see the error in the job's field `problem`.
+
+    Attempts during an outage of a service do not count as failures.
+    """
+    failures = run.job.failures + (not isinstance(exc, Unavailable))
+    values = {"due_at": utc_now() + after, "failures": failures, "problem": _describe(exc)}
     _finish(run, state="queued", ended_at=None, **values)
 
 

@@ -86,7 +86,7 @@ def _require_values(values: Mapping[str, object], source: str, lifetime: timedel
     mistakes = []
     checked: dict[str, Scalar | None] = {}
     if not values:
-        mistakes.append(DocumentMistake("", "no values"))
+        mistakes.append(DocumentMistake("values", "must contain at least one value"))
     if not _SOURCE.fullmatch(source):
         mistakes.append(DocumentMistake("source", f"invalid source {source!r}: use a-z, 0-9, dots, _ and -"))
     if not timedelta(seconds=1) <= lifetime <= MAX_LIFETIME:

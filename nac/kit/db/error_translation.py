@@ -82,7 +82,7 @@ def translate_error(exc: DBAPIError) -> AdmitError:
         case ServerSilent():
             return DatabaseSilent(str(cause), remedy=_SILENT_REMEDY)
         case pg.OperationalError():
-            return DatabaseUnavailable(str(cause).splitlines()[0], remedy="Check that PostgreSQL is running.")
+            return DatabaseUnavailable(reason=str(cause).splitlines()[0], remedy="Check that PostgreSQL is running.")
         case _:
             return AdmitError(str(cause).splitlines()[0])
 
