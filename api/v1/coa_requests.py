@@ -46,8 +46,8 @@ class CoaRequest(BaseModel):
     redecision: int | None = Field(
         description="Id of the re-decision (new decision about live sessions) that caused the request."
     )
-    asked_by: str = Field(description="Actor who created the request, such as token:setup.")
-    asked_at: datetime = Field(description="Time when the request was created.")
+    requested_by: str = Field(description="Actor who created the request, such as token:setup.")
+    requested_at: datetime = Field(description="Time when the request was created.")
     sent_at: datetime | None = Field(description="Time when Admit sent the request; null while the request waits.")
     ended_at: datetime | None = Field(
         description="Time when Admit completed the request; null if the request is not complete."
@@ -87,8 +87,8 @@ def build_coa_request(row: CoaRequestRow) -> CoaRequest:
             "reason": row.reason,
             "attributes": list(row.attributes),
             "redecision": row.redecision_id,
-            "asked_by": row.asked_by,
-            "asked_at": row.created_at,
+            "requested_by": row.asked_by,
+            "requested_at": row.created_at,
             "sent_at": row.sent_at,
             "ended_at": row.ended_at,
             "expires_at": row.expires_at,

@@ -75,8 +75,8 @@ class Export(ObservedModel):
     error: str = Field(description='Error of the export; "" if none.')
     failures: int = Field(description="Number of failed attempts of the export.")
     before_deletion: bool = Field(description="Whether the export saves a day of a log before Admit deletes that day.")
-    asked_by: str = Field(description="Actor who started the export, such as token:setup.")
-    asked_at: datetime = Field(description="Time when the export was requested.")
+    requested_by: str = Field(description="Actor who started the export, such as token:setup.")
+    requested_at: datetime = Field(description="Time when the export was requested.")
     started_at: datetime | None = Field(description="Time when the export started; null while the export waits.")
     ended_at: datetime | None = Field(description="Time when the export ended; null if the export has not ended.")
     rows_gone_at: datetime | None = Field(
@@ -236,8 +236,8 @@ def _build_export(job: ExportJob) -> Export:
             "error": job.error,
             "failures": job.failures,
             "before_deletion": job.standing,
-            "asked_by": job.asked_by,
-            "asked_at": job.created_at,
+            "requested_by": job.asked_by,
+            "requested_at": job.created_at,
             "started_at": job.started_at,
             "ended_at": job.ended_at,
             "rows_gone_at": job.rows_gone_at,

@@ -53,7 +53,7 @@ class Job(ObservedModel):
     problem: dict[str, Any] | None = Field(
         description="Problem details (RFC 9457) of the job's failure; for a queued job, the reason of the retry."
     )
-    asked_by: str = Field(description="Actor who started the job, such as token:setup.")
+    requested_by: str = Field(description="Actor who started the job, such as token:setup.")
     request_id: str | None = Field(
         examples=["5f3a9c0e1b7d2468"], description="X-Request-Id of the request that started the job."
     )
@@ -83,7 +83,7 @@ def build_job(row: JobRow, held: Collection[Permission]) -> Job:
         total=row.total,
         result=result,
         problem=problem,
-        asked_by=row.asked_by,
+        requested_by=row.asked_by,
         request_id=row.request_id,
         created_at=row.created_at,
         started_at=row.started_at,

@@ -41,7 +41,7 @@ class Redecision(ObservedModel):
         description="Time when the re-decision ended; null if the re-decision has not ended."
     )
     cause: str = Field(description="Change that caused the re-decision, and the actor who made that change.")
-    asked_by: str = Field(description="Actor who started the re-decision, such as token:setup.")
+    requested_by: str = Field(description="Actor who started the re-decision, such as token:setup.")
     scope: str = Field(
         description=(
             "Scope of the re-decision: `all` for all live sessions of the tenant, or `some` for only the sessions "
@@ -181,7 +181,7 @@ class RedecisionPreviewInput(Input):
 class RedecisionPreview(RedecisionSummary):
     sessions: int = Field(description="Number of live sessions that Admit checked.")
     unchanged: int = Field(description="Number of sessions for which a new decision has the same result.")
-    asked_already: int = Field(
+    already_requested: int = Field(
         description="Number of sessions for which a CoA request is pending or was just completed."
     )
     disconnects: int = Field(description="Number of sessions that Admit would disconnect.")
@@ -303,7 +303,7 @@ def preview_redecision(access: Reads, body: RedecisionPreviewInput) -> Redecisio
         **tallies.row(),
         sessions=tallies.sessions,
         unchanged=tallies.unchanged,
-        asked_already=tallies.asked_already,
+        already_requested=tallies.asked_already,
         may_disconnect=tallies.may_disconnect,
         cannot_be_redecided=dict(tallies.undecidable),
         over_ceiling=preview.over_ceiling,
@@ -394,9 +394,10 @@ def _build_settings(row: TenantRedecisionSettings) -> RedecisionSettings:
 
 
 def _describe_redecision(run: RedecisionRow) -> dict[str, Any]:
-    same = ("id", "cause", "asked_by", "scope", "state", "sessions", "unchanged", "disconnects", "reauthentications")
+    same = ("id", "cause", "scope", "state", "sessions", "unchanged", "disconnects", "reauthentications")
     return {
         **{name: getattr(run, name) for name in same},
+        "requested_by": run.asked_by,
         "may_disconnect": run.may_disconnect,
         "began_at": run.created_at,
         "ended_at": run.ended_at,

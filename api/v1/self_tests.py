@@ -48,7 +48,7 @@ class SelfTest(BaseModel):
     passed: bool | None = Field(
         description="Whether the results of all checks are as expected; null until the self-test is done."
     )
-    asked_by: str = Field(description="Actor who started the self-test, such as token:setup.")
+    requested_by: str = Field(description="Actor who started the self-test, such as token:setup.")
     created_at: datetime = Field(description="Time when the self-test was created.")
     started_at: datetime | None = Field(description="Time when the self-test started; null while the self-test waits.")
     ended_at: datetime | None = Field(description="Time when the self-test ended; null if the self-test has not ended.")
@@ -109,7 +109,7 @@ def build_self_test(row: SelfTestRow) -> SelfTest:
         id=row.id,
         state=cast(SelfTestState, row.state),
         passed=row.passed,
-        asked_by=row.asked_by,
+        requested_by=row.asked_by,
         created_at=row.created_at,
         started_at=row.started_at,
         ended_at=row.ended_at,

@@ -56,8 +56,8 @@ class TemplateVersionInput(Input):
 
 class TemplateDifference(BaseModel):
     part: str = Field(examples=["site:main.time_zone"], description="Path, in the template, of the part that differs.")
-    wanted: Any = Field(description="Value of the part in the template; null if the template has no value.")
-    found: Any = Field(description="Current value of the part at the tenant; null if the tenant has no value.")
+    expected: Any = Field(description="Value of the part in the template; null if the template has no value.")
+    actual: Any = Field(description="Current value of the part at the tenant; null if the tenant has no value.")
 
 
 class TemplateFollower(BaseModel):
@@ -185,7 +185,7 @@ class Rollout(BaseModel):
         description="Id of the MSP's job that runs the roll-out. If the job ends, the roll-out stops."
     )
     detail: str = Field(description='Reason why the roll-out stopped; "" if not stopped.')
-    asked_by: str = Field(description="Actor who started the roll-out, such as token:setup.")
+    requested_by: str = Field(description="Actor who started the roll-out, such as token:setup.")
     created_at: datetime = Field(description="Time when the roll-out was created.")
     ended_at: datetime | None = Field(description="Time when the roll-out ended; null if the roll-out has not ended.")
 

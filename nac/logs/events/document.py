@@ -200,7 +200,7 @@ class Coa(AdmitPart, frozen=True, kw_only=True, tag="coa"):
     # One of: acknowledged, refused, unanswered, unreachable, withdrawn, expired.
     state: Text
     cause: Text = ""
-    asked_by: Text = ""
+    requested_by: Text = ""
     detail: Text = ""
     session: SessionPart | None = None
     packets: Count = 0
@@ -208,7 +208,7 @@ class Coa(AdmitPart, frozen=True, kw_only=True, tag="coa"):
     step: Count = 1
     answer_code: Count | None = None
     error_cause: Count | None = None
-    asked: Moment | None = None
+    requested: Moment | None = None
     sent: Moment | None = None
 
 
