@@ -357,14 +357,14 @@ def approve_redecision(access: Changes, redecision: _Redecision) -> Redecision:
 
 
 @router.post("/{redecision}/cancel", operation_id="cancelRedecision")
-def stop_redecision(access: Changes, redecision: _Redecision) -> CancelledRedecision:
+def cancel_redecision(access: Changes, redecision: _Redecision) -> CancelledRedecision:
     """Stop a re-decision and cancel the queued CoA requests of the re-decision.
 
     Admit does not revert completed requests.
     """
     with access.change() as change:
         run = _require_match(change, access, redecision)
-        withdrawn = redecisions.stop_redecision(
+        withdrawn = redecisions.cancel_redecision(
             change.session, actor=access.actor, tenant_id=access.tenant_id, number=redecision
         )
         return change.answer(
