@@ -54,7 +54,7 @@ def begin_url(settings: Settings, sign_on_id: UUID) -> str:
     return f"{settings.portal_url}/v1/sign-on/{sign_on_id}/begin"
 
 
-def begin_sign_on(request: Request, desk: SignInFlow, sign_on_id: UUID, *, to: str, on_error: str) -> Response:
+def start_sign_on(request: Request, desk: SignInFlow, sign_on_id: UUID, *, to: str, on_error: str) -> Response:
     """Redirect the browser to the provider. A cookie stores state and nonce until the provider's response."""
     try:
         row = _require_sign_on(sign_on_id)

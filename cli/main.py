@@ -13,6 +13,10 @@ from cli.remote.catalog import list_modules, load_catalog, load_module
 from cli.remote.commands import make_short_command
 from cli.remote.local_api import connect
 
+# Short form of each verb of the API that `./admit` accepts for a noun, next to the verb itself.
+SHORT_FORMS = {"create": "add", "delete": "remove", "get": "show", "update": "set"}
+_SYNONYMS = SHORT_FORMS | {short: verb for verb, short in SHORT_FORMS.items()}
+
 
 class _ListedGroup(click.Group):
     """Group that lists commands without loading the commands."""
@@ -29,7 +33,10 @@ class _ListedGroup(click.Group):
 
 
 class NounGroup(_ListedGroup):
-    """Commands of a noun: short commands, groups, and the commands of the noun's module."""
+    """Commands of a noun: short commands, groups, and the commands of the noun's module.
+
+    A verb and its short form call the same command: `endpoint create` is `endpoint add`. Help lists one of the two.
+    """
 
     def __init__(self, noun: str, *, has_module: bool) -> None:
         catalog = load_catalog()
@@ -41,6 +48,12 @@ class NounGroup(_ListedGroup):
         return load_catalog().verbs(self._noun)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        found = self._find(ctx, cmd_name)
+        if found is None and cmd_name in _SYNONYMS:
+            found = self._find(ctx, _SYNONYMS[cmd_name])
+        return found
+
+    def _find(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         catalog = load_catalog()
         if f"{self._noun} {cmd_name}" in catalog.nouns():
             return NounGroup(f"{self._noun} {cmd_name}", has_module=self._has_module)

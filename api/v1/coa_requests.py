@@ -247,10 +247,10 @@ def retry_coa_request(access: SendsCoa, request: _Request) -> CoaRequest:
 
 
 @router.post("/{request}/cancel", operation_id="cancelCoaRequest")
-def withdraw_coa_request(access: Withdraws, request: _Request) -> CoaRequest:
+def cancel_coa_request(access: Withdraws, request: _Request) -> CoaRequest:
     """Cancel a request to a NAS. Admit then sends no more packets of the request."""
     with access.change() as change:
-        row = coa_requests.withdraw_request(
+        row = coa_requests.cancel_request(
             change.session, actor=access.actor, tenant_id=access.tenant_id, request_id=request
         )
         return change.answer(build_coa_request(row))

@@ -105,7 +105,7 @@ class AuthoritySourcesUpdate(Input):
 class AuthorityStatusRefresh(BaseModel):
     id: UUID = Field(description="Permanent id of the external authority.")
     name: str = Field(description="Name of the external authority.")
-    requested: list[Literal["crl", "ocsp"]] = Field(
+    queries: list[Literal["crl", "ocsp"]] = Field(
         description="Sources of certificate status that the worker will query: crl and ocsp. Empty if no URL is known."
     )
 
@@ -197,7 +197,7 @@ def _refresh_status(access: Connects, which: str | None) -> AuthorityStatusRefre
     with access.change() as change:
         refresh = status_refresh.request_refresh(change.session, tenant_id=access.tenant_id, which=which, now=utc_now())
         items = [
-            AuthorityStatusRefresh.model_validate({"id": row.id, "name": row.name, "requested": refresh.about(row.id)})
+            AuthorityStatusRefresh.model_validate({"id": row.id, "name": row.name, "queries": refresh.about(row.id)})
             for row in refresh.authorities
         ]
         return change.answer(AuthorityStatusRefreshes(items=items))

@@ -59,7 +59,7 @@ class TenantMove(BaseModel):
     )
     before: MovePlace | None = Field(description="Old address and ports of the tenant; null if the move is over.")
     after: MovePlace | None = Field(description="New address and ports of the tenant; null if the move is over.")
-    next_step: str = Field(description="Changes to make in the configuration of NASes now.")
+    nas_changes: str = Field(description="Changes to make in the configuration of NASes now.")
     created_at: datetime = Field(description="Time when the move was created.")
     switched_at: datetime | None = Field(description="Time when the tenant switched to the new cell.")
     ended_at: datetime | None = Field(description="Time when the move ended; null if the move has not ended.")
@@ -191,7 +191,7 @@ def _describe_move(access: Access, status: MoveStatus) -> dict[str, Any]:
         "state": move.state,
         "before": _build_place(status.before, usual),
         "after": _build_place(status.after, usual),
-        "next_step": status.next_step,
+        "nas_changes": status.next_step,
         "created_at": move.created_at,
         "switched_at": move.switched_at,
         "ended_at": move.ended_at,

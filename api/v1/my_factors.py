@@ -88,7 +88,7 @@ def confirm_by_passkey(me: _OwnAccount, desk: _SignInFlow, body: SignInByPasskey
 
 
 @router.post("/me/totp", status_code=201, operation_id="startMyTotp")
-def begin_my_totp(me: _OwnAccount, desk: _SignInFlow) -> TotpSecret:
+def start_my_totp(me: _OwnAccount, desk: _SignInFlow) -> TotpSecret:
     """Start the set-up of an authenticator app.
 
     The app takes effect with the first confirmed code.

@@ -115,7 +115,7 @@ class PolicySimulationInput(Input):
             "decision."
         ),
     )
-    as_given: bool = Field(
+    policy_only: bool = Field(
         False, description="Whether to use only the attributes in `request`, without attributes that Admit adds."
     )
 
@@ -226,7 +226,7 @@ def simulate_request(access: ReadsLog, body: PolicySimulationInput) -> PolicySim
     """
     if (body.request is None) == (body.decision is None):
         raise InvalidInput("Exactly one of `request` and `decision` is required.", place="request")
-    request, site, at, fill = body.request, body.site or "", _parse_moment(body.at), not body.as_given
+    request, site, at, fill = body.request, body.site or "", _parse_moment(body.at), not body.policy_only
     recorded = None
     with access.read() as session, body_references(slug="policy"):
         if body.decision is not None:

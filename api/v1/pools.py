@@ -165,7 +165,7 @@ class PoolLease(BaseModel):
         description="MAC address of the device that has or had the address; null if the address was released."
     )
     state: str = Field(description="State of the address.", json_schema_extra={"enum": ["leased", "quarantined"]})
-    given_at: datetime | None = Field(description="Time when the device got the address.")
+    assigned_at: datetime | None = Field(description="Time when the device got the address.")
     until: datetime | None = Field(
         description="Time when the quarantine of the address ends, or when a lease without a session ends."
     )
@@ -339,7 +339,7 @@ def _build_lease(row: PoolAddress, names: dict[UUID, str]) -> PoolLease:
         address=row.address,
         mac=display_mac(row.mac) if row.mac and not row.released else None,
         state=row.state,
-        given_at=row.decided_at,
+        assigned_at=row.decided_at,
         until=row.until,
         reserved=row.reserved_for is not None,
         leaving=row.leaving,

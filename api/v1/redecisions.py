@@ -357,14 +357,14 @@ def approve_redecision(access: Changes, redecision: _Redecision) -> Redecision:
 
 
 @router.post("/{redecision}/cancel", operation_id="cancelRedecision")
-def stop_redecision(access: Changes, redecision: _Redecision) -> CancelledRedecision:
+def cancel_redecision(access: Changes, redecision: _Redecision) -> CancelledRedecision:
     """Stop a re-decision and cancel the queued CoA requests of the re-decision.
 
     Admit does not revert completed requests.
     """
     with access.change() as change:
         run = _require_match(change, access, redecision)
-        withdrawn = redecisions.stop_redecision(
+        withdrawn = redecisions.cancel_redecision(
             change.session, actor=access.actor, tenant_id=access.tenant_id, number=redecision
         )
         return change.answer(
@@ -394,19 +394,10 @@ def _build_settings(row: TenantRedecisionSettings) -> RedecisionSettings:
 
 
 def _describe_redecision(run: RedecisionRow) -> dict[str, Any]:
-    same = (
-        "id",
-        "cause",
-        "requested_by",
-        "scope",
-        "state",
-        "sessions",
-        "unchanged",
-        "disconnects",
-        "reauthentications",
-    )
+    same = ("id", "cause", "scope", "state", "sessions", "unchanged", "disconnects", "reauthentications")
     return {
         **{name: getattr(run, name) for name in same},
+        "requested_by": run.requested_by,
         "may_disconnect": run.may_disconnect,
         "began_at": run.created_at,
         "ended_at": run.ended_at,

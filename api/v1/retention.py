@@ -190,7 +190,7 @@ def list_holds(
 
 @router.post(f"{_TENANT_PATH}/holds", status_code=201, operation_id="createRetentionHold")
 def update_hold(access: Changes, body: RetentionHoldInput) -> RetentionHold:
-    """Create a hold on logs. Admit keeps these days of the logs until you clear the hold."""
+    """Create a hold on logs. Admit keeps these days of the logs until you remove the hold."""
     with access.change() as change:
         row = holds.create_hold(
             change.session,

@@ -117,7 +117,7 @@ class SecretRotationNas(BaseModel):
 
 
 @router.post("", status_code=201, operation_id="startSecretRotation")
-def begin_rotation(access: Rotates, body: SecretRotationInput) -> SecretRotation:
+def start_rotation(access: Rotates, body: SecretRotationInput) -> SecretRotation:
     """Start a rotation of a RADIUS secret.
 
     When the rotation is `open`, each NAS can use the old or the new secret. Use `revealRadiusSecret` with `next` to get

@@ -231,7 +231,7 @@ for each in list_tenant_and_msp_routes(
     dependencies=[_ANYONE],
     responses=error_responses(401, 403),
 )
-def begin_sign_on(
+def start_sign_on(
     request: Request,
     desk: _SignInFlow,
     sign_on_id: _SignOnId,
@@ -258,7 +258,7 @@ def begin_sign_on(
     On failure, the browser is redirected to the path `on_error` with `error`, the code of the problem, and
     `request_id`. Without `on_error`, a browser gets an error page, and a program gets a problem document (RFC 9457).
     """
-    return sign_on_flow.begin_sign_on(request, desk, sign_on_id, to=to, on_error=on_error)
+    return sign_on_flow.start_sign_on(request, desk, sign_on_id, to=to, on_error=on_error)
 
 
 @router.get(

@@ -56,8 +56,8 @@ class TemplateVersionInput(Input):
 
 class TemplateDifference(BaseModel):
     part: str = Field(examples=["site:main.time_zone"], description="Path, in the template, of the part that differs.")
-    wanted: Any = Field(description="Value of the part in the template; null if the template has no value.")
-    found: Any = Field(description="Current value of the part at the tenant; null if the tenant has no value.")
+    expected: Any = Field(description="Value of the part in the template; null if the template has no value.")
+    actual: Any = Field(description="Current value of the part at the tenant; null if the tenant has no value.")
 
 
 class TemplateFollower(BaseModel):

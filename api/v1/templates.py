@@ -357,7 +357,7 @@ def _describe_version(row: VersionRow) -> dict[str, Any]:
 def _build_follower(row: templates.TemplateFollower) -> TemplateFollower:
     drift = None
     if row.drift is not None:
-        drift = [TemplateDifference(part=each.part, wanted=each.wanted, found=each.found) for each in row.drift]
+        drift = [TemplateDifference(part=each.part, expected=each.expected, actual=each.actual) for each in row.drift]
     return TemplateFollower(
         tenant=row.tenant.slug,
         version=row.row.version,
@@ -368,7 +368,8 @@ def _build_follower(row: templates.TemplateFollower) -> TemplateFollower:
 
 
 def _describe_rollout(row: RolloutRow) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in Rollout.model_fields}
+    same = Rollout.model_fields.keys() - {"requested_by"}
+    return {"requested_by": row.requested_by, **{name: getattr(row, name) for name in same}}
 
 
 def _list_visible_tenants(access: Access) -> frozenset[TenantId] | None:

@@ -85,7 +85,7 @@ def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: Requ
             return paging.ordered(rows, _build_token)
 
     @router.post(f"{prefix}/tokens", status_code=201, operation_id=f"create{noun}Token")
-    def make_token(access: Annotated[Access, manage], body: TokenInput) -> CreatedToken:
+    def create_token(access: Annotated[Access, manage], body: TokenInput) -> CreatedToken:
         """Create an API token.
 
         You must have every permission of the new token. The token loses permissions that you lose. Only this response

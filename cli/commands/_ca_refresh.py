@@ -31,13 +31,13 @@ def refresh_statuses(authority: str | None, tenant: str, *, as_json: bool) -> bo
         for found in asked.authorities:
             source = external_authorities.get_status_source(session, tenant_id=tenant_id, authority_id=found.id)
             shown = _authority_row(session, tenant_id, found)
-            rows.append({**shown, "requested": asked.about(found.id), **_status_row(session, source)})
+            rows.append({**shown, "queries": asked.about(found.id), **_status_row(session, source)})
     show_list(rows if as_json else [_in_short(row) for row in rows], as_json=as_json)
-    return all(row["requested"] and not row["crl_failure"] and not row["ocsp_failures"] for row in rows)
+    return all(row["queries"] and not row["crl_failure"] and not row["ocsp_failures"] for row in rows)
 
 
 def _in_short(row: Row) -> Row:
-    short = {name: row[name] for name in ("id", "name", "revocations", "requested")}
+    short = {name: row[name] for name in ("id", "name", "revocations", "queries")}
     return short | {"failure": row["crl_failure"] or row["ocsp_failure"]}
 
 

@@ -52,7 +52,7 @@ def _keep(ctx: click.Context, parameter: click.Parameter, value: object) -> None
     callback=_keep,
 )
 def command() -> None:
-    """Call any operation of the API, from any machine, with a token (`./admit token make`)."""
+    """Call any operation of the API, from any machine, with a token (`./admit token create`)."""
 
 
 def _first_line(operation: Operation) -> str:

@@ -396,7 +396,7 @@ def replay(
     "--at", help="Time of the request, such as 2026-01-05T09:00:00Z (default now or the time of the decision)."
 )
 @click.option(
-    "--as-given", is_flag=True, help="Use only the attributes in the request, without attributes that Admit adds."
+    "--policy-only", is_flag=True, help="Use only the attributes in the request, without attributes that Admit adds."
 )
 @json_option
 def simulate(
@@ -407,7 +407,7 @@ def simulate(
     request_file: BinaryIO | None,
     decision: str | None,
     at: str | None,
-    as_given: bool,
+    policy_only: bool,
     as_json: bool,
 ) -> None:
     """Simulate a policy's decision about one request. Stores nothing and admits no device.
@@ -434,7 +434,7 @@ def simulate(
         policy=slug or None,
         site=site,
         at=at,
-        as_given=as_given,
+        policy_only=policy_only,
     )
     if as_json:
         show_json(simulation)

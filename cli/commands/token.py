@@ -1,4 +1,4 @@
-"""`./admit token make`."""
+"""`./admit token create`."""
 
 from datetime import timedelta
 
@@ -32,7 +32,7 @@ def command() -> None:
     "--days", type=click.IntRange(min=1), default=90, show_default=True, help="Lifetime of the token in days."
 )
 @json_option
-def make(
+def create(
     name: str,
     tenant: str | None,
     msp: str | None,

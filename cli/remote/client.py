@@ -21,7 +21,7 @@ from nac.kit.errors import AdmitError, Conflict, Forbidden, InvalidInput, NotFou
 _SECONDS = 60.0
 # Remedies for the command line, which replace the remedies of the API.
 _REMEDIES = {
-    "not-signed-in": "Set ADMIT_API_TOKEN to a valid token. To create a token: ./admit token make NAME --role ROLE",
+    "not-signed-in": "Set ADMIT_API_TOKEN to a valid token. To create a token: ./admit token create NAME --role ROLE",
     "tenant-not-found": "List tenants: ./admit tenant list",
     "msp-not-found": "List MSPs: ./admit msp list",
 }

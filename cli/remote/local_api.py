@@ -44,7 +44,7 @@ def _read_token(file: Path | None) -> str:
         raise InvalidInput(
             "The token is empty or has invalid characters.",
             place=place,
-            remedy="Use the token as `./admit token make` printed it.",
+            remedy="Use the token as `./admit token create` printed it.",
         )
     return token
 

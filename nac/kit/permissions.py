@@ -204,7 +204,7 @@ class Permission(StrEnum):
     EXPORT_MANAGE = _describe("export.manage", "Start, retry, cancel and delete exports of logs.", _E.WORK)
     RETENTION_READ = _describe("retention.read", "View retention and holds.")
     RETENTION_MANAGE = _describe(
-        "retention.manage", "Change retention. Set and clear holds.", _E.PLATFORM, technicians=False
+        "retention.manage", "Change retention. Create and remove holds.", _E.PLATFORM, technicians=False
     )
     AUDIT_READ = _describe("audit.read", "Read the audit log.")
     USAGE_READ = _describe("usage.read", "View usage: totals of accounting.")

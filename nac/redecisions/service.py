@@ -28,13 +28,13 @@ __all__ = [
     "RedecisionNotFound",
     "RedecisionPreview",
     "approve_redecision",
+    "cancel_redecision",
     "get_settings",
     "list_redecisions",
     "preview_redecision",
     "redecision_row",
     "require_redecision",
     "start_redecision",
-    "stop_redecision",
     "summary_row",
     "update_settings",
 ]
@@ -115,8 +115,8 @@ def approve_redecision(session: Session, *, actor: str, tenant_id: TenantId, num
     return run
 
 
-def stop_redecision(session: Session, *, actor: str, tenant_id: TenantId, number: int) -> int:
-    """Stop a run. Returns the number of withdrawn requests.
+def cancel_redecision(session: Session, *, actor: str, tenant_id: TenantId, number: int) -> int:
+    """Cancel a run. Returns the number of withdrawn requests.
 
     Admit does not undo completed requests. Raises RedecisionNotFound, or Conflict if the run has ended.
     """
@@ -128,7 +128,7 @@ def stop_redecision(session: Session, *, actor: str, tenant_id: TenantId, number
         )
     before = {"state": run.state}
     withdrawn = completion.stop_run(session, run, f"Stopped by {actor}.")
-    _audit(session, actor, run, "stop", before, withdrawn=withdrawn)
+    _audit(session, actor, run, "cancel", before, withdrawn=withdrawn)
     return withdrawn
 
 

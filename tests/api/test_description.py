@@ -21,17 +21,21 @@ from tests.postgres import Database
 Document = dict[str, Any]
 # Responses that are not lists of rows, or are always short.
 OTHERWISE: Final = {
-    "listCertificateProfiles": "a fixed set: those that are built in",
-    "listMyGrants": "one document of what the asker may do where",
-    "listMyPlaces": "in one order, that of its key, and for as long as a person has places",
-    "listPolicyAttributes": "a fixed set: what policies can ask for",
+    "listCertificateProfiles": "a fixed set: the built-in profiles",
+    "listMyGrants": "one document with all permissions of the caller",
+    "listMyPlaces": "only sorted by the key, and as short as the list of the person's grants",
+    "listPolicyAttributes": "a fixed set: the attributes that policies can read",
     "listRetention": "a fixed set: the logs",
     "listRetentionLimits": "a fixed set: the logs",
-    "listSecretRotationNases": "in one order, that of its key: worked out of three tables",
-    "listSnippets": "a fixed set: the templates that Admit comes with",
-    "listUsage": "sums, the largest first: no rows to go on behind",
-    "listVendors": "a fixed set: the vendors that Admit knows",
+    "listSecretRotationNases": "only sorted by the key, because Admit computes the rows from three tables",
+    "listSnippets": "a fixed set: the built-in templates",
+    "listUsage": "sums, the largest first, without a cursor",
+    "listVendors": "a fixed set: the built-in vendors",
 }
+
+
+# Words that no name of a field or parameter may contain, because they do not say who did what.
+VAGUE_WORDS: Final = {"asked", "found", "given", "mine", "said", "shown", "told", "wanted"}
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +55,12 @@ def _resolved(document: Document, part: dict[str, Any]) -> dict[str, Any]:
         _, _, kind, name = part["$ref"].split("/")
         part = document["components"][kind][name]
     return part
+
+
+def test_names_of_fields_and_parameters_have_no_vague_word(described: Document) -> None:
+    fields = [name for schema in described["components"]["schemas"].values() for name in schema.get("properties", ())]
+    parameters = [each["name"] for *_, row in _operations(described) for each in row.get("parameters", ())]
+    assert [name for name in fields + parameters if VAGUE_WORDS & set(re.split("[_-]", name))] == []
 
 
 def test_every_route_documents_its_problem_responses(described: Document) -> None:

@@ -10,13 +10,13 @@ from nac.kit.validation import RESERVED_NAMES
 # Parameters at the position of fixed words. No name that a user chooses can equal these words.
 NO_NAMES = {
     "authority": "an id, or root or issuing",
-    "cell": "which whoever runs the installation names in its settings",
+    "cell": "the name of a cell, from the settings of the installation",
     "entry_id": "a number",
     "log": "one of a fixed set",
     "mac": "a MAC address",
     "passkey_id": "an id",
     "redecision": "a number",
-    "serial": "hex digits, and no word here is of these alone",
+    "serial": "hex digits; no fixed word consists only of hex digits",
 }
 
 

@@ -31,7 +31,7 @@ def test_account_gets_links_roles_and_states(alpha: Admit) -> None:
 
 def test_token_is_created_listed_and_revoked(alpha: Admit) -> None:
     for of in OWNERS:
-        made = alpha.json("token", "make", "monitoring", *of, "--role", "auditor", "--permission", "endpoint.unblock")
+        made = alpha.json("token", "create", "monitoring", *of, "--role", "auditor", "--permission", "endpoint.unblock")
         assert TokenText.parse(made["token"])
         assert {"session.read", "endpoint.unblock"} < set(made["permissions"])
         [listed] = alpha.json("token", "list", *of)
@@ -45,5 +45,5 @@ def test_token_is_created_listed_and_revoked(alpha: Admit) -> None:
         ("-t", "alpha"),
         ("-t", "alpha", "--msp", "acme", "--role", "auditor"),
     ):
-        result = alpha.run("token", "make", "x", *wrong, "--json")
+        result = alpha.run("token", "create", "x", *wrong, "--json")
         assert (result.exit_code, json.loads(result.stdout)["place"] != "") == (2, True), result.output

@@ -153,7 +153,7 @@ def test_crl_is_fetched_now_and_its_age_or_error_is_shown(
             asked = len(publisher.asked)
             (row,) = alpha.json("ca", "refresh", *OF)
             assert len(publisher.asked) > asked
-            assert (row["id"], row["requested"], row["crl_failure"]) == (imported, ["crl"], "")
+            assert (row["id"], row["queries"], row["crl_failure"]) == (imported, ["crl"], "")
             assert row["revocations"].endswith("hours old")
             assert row["crl_checked_at"] > row["crl_this_update"]
         publisher.pages["/crl"] = (503, b"")
@@ -180,7 +180,7 @@ def test_seen_certificates_are_checked_by_ocsp(
         session.add(ExternalCertificate(**key, **moments))
     with refreshing(worker_engine, tenant_id):
         (row,) = alpha.json("ca", "refresh", *OF)
-    assert (row["requested"], row["ocsp_certificates"], row["ocsp_failures"]) == (["ocsp"], 1, 0)
+    assert (row["queries"], row["ocsp_certificates"], row["ocsp_failures"]) == (["ocsp"], 1, 0)
     assert row["ocsp_checked_at"]
 
 
@@ -192,7 +192,7 @@ def test_impossible_refresh_is_reported(
     assert (own.exit_code, "Admit created this authority" in own.stderr) == (2, True)
     imported = import_authority(alpha, tmp_path, corporate)
     nowhere = alpha.run("ca", "refresh", *OF, "--json")
-    assert (nowhere.exit_code, json.loads(nowhere.stdout)[0]["requested"]) == (1, [])
+    assert (nowhere.exit_code, json.loads(nowhere.stdout)[0]["queries"]) == (1, [])
     alpha.json("ca", "set", imported, *OF, "--crl-url", "http://crl.example/")
     monkeypatch.setattr(_ca_refresh, "_ANSWERED_SECONDS", 0)
     # No worker runs here.

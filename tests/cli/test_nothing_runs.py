@@ -35,7 +35,7 @@ def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # A port that another installation on this machine does not use.
     port = free_port(socket.SOCK_STREAM)
     (tmp_path / "admit.env").write_text(f"ADMIT_VAR_DIR={tmp_path}\nADMIT_DATABASE_URL={url}\nADMIT_API_PORT={port}\n")
-    for name in ("ADMIT_DATABASE_URL", "ADMIT_MASTER_KEY_FILE"):
+    for name in ("ADMIT_DATABASE_URL", "ADMIT_MASTER_KEY_FILE", "ADMIT_API_PORT"):
         # Save the environment, so that changes by the command are undone.
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)

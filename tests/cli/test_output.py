@@ -22,9 +22,9 @@ def test_output_escapes_control_characters(value):
 
 
 def test_list_of_objects_is_shown_as_json():
-    row = {"drift": [{"part": "settings.silent_days", "wanted": 7, "found": None}]}
+    row = {"drift": [{"part": "settings.silent_days", "expected": 7, "actual": None}]}
     shown = CliRunner().invoke(click.command()(lambda: show_one(row, as_json=False))).output
-    assert shown == 'drift  {"part": "settings.silent_days", "wanted": 7, "found": null}\n'
+    assert shown == 'drift  {"part": "settings.silent_days", "expected": 7, "actual": null}\n'
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ import json
 import click
 import pytest
 
-from cli.main import admit
+from cli.main import SHORT_FORMS, admit
 from cli.openapi import application, description
 from cli.remote.aliases import COMMAND, TABLE, parse_alias, read_nouns
+from cli.remote.catalog import load_catalog
 from cli.remote.description import OperationInput, hyphenate
 from cli.remote.value_types import choose_type, parse_changes, parse_member
 from nac.kit.errors import InvalidInput
@@ -142,7 +143,7 @@ def test_nested_results_are_readable(alpha: Admit) -> None:
 
 
 def test_advice_names_commands(alpha: Admit) -> None:
-    alpha.json("secret-rotation", "begin", *OF, "--hours", "24")
+    alpha.json("secret-rotation", "start", *OF, "--hours", "24")
     plan = alpha.json("secret-rotation", "show", *OF)["plan"]
     assert any("./admit secret-rotation" in step for step in plan)
     refused = alpha.run("endpoint", "add", MAC, *OF, "--group", "none")
@@ -199,6 +200,28 @@ def test_job_without_a_worker_is_reported(alpha: Admit) -> None:
     late = alpha.run("tenant", "self-test", "alpha")
     assert late.exit_code == 1
     assert "The worker does not start" in late.stderr
+
+
+@pytest.mark.parametrize(
+    ("noun", "verb", "listed"),
+    [
+        ("endpoint", "create", "add"),
+        ("tenant", "add", "create"),
+        ("token", "add", "create"),
+        ("pool", "update", "set"),
+        ("retention", "update", "set"),
+        ("retention hold", "delete", "remove"),
+        ("site", "get", "show"),
+    ],
+)
+def test_verb_and_its_short_form_are_one_command(noun: str, verb: str, listed: str) -> None:
+    assert find(noun, verb)[0].name == listed
+
+
+def test_no_noun_has_a_verb_and_its_short_form() -> None:
+    for noun in NOUNS:
+        verbs = load_catalog().verbs(noun)
+        assert [verb for verb, short in SHORT_FORMS.items() if verb in verbs and short in verbs] == [], noun
 
 
 def test_help_lists_commands_of_table_and_module() -> None:

@@ -164,14 +164,14 @@ def test_cancelled_request_is_not_sent(request_coa, live, scoped, two_tenants, g
     with scoped() as session:
         [request] = service.list_requests(session, tenant_id=two_tenants[0])
         given |= {"request_id": request.id}
-        done = service.withdraw_request(session, **given)
+        done = service.cancel_request(session, **given)
         assert (done.state, done.detail) == ("withdrawn", f"Withdrawn by {ACTOR}.")
         with pytest.raises(Conflict, match=r"has ended\. The state of the request is withdrawn"):
-            service.withdraw_request(session, **given)
+            service.cancel_request(session, **given)
         with pytest.raises(service.CoaRequestNotFound, match="Unknown request 0"):
-            service.withdraw_request(session, **given | {"request_id": 0})
+            service.cancel_request(session, **given | {"request_id": 0})
     with scoped(1) as session, pytest.raises(service.CoaRequestNotFound):
-        service.withdraw_request(session, **given | {"tenant_id": two_tenants[1]})
+        service.cancel_request(session, **given | {"tenant_id": two_tenants[1]})
 
 
 def test_every_way_to_block_disconnects_the_sessions(live, scoped, two_tenants, given):

@@ -249,7 +249,7 @@ def test_stop_cancels_queued_requests_and_sends_no_more(net, crowd):
     net.publish(document(by_group("printers", "21")))
     [run] = net.runs
     assert (run["state"], run["requests"]) == ("sending", {"queued": 10})
-    assert net.call(service.stop_redecision, number=run["id"]) == 10
+    assert net.call(service.cancel_redecision, number=run["id"]) == 10
     net.turn()
     [stopped] = net.runs
     assert (stopped["state"], stopped["requests"], stopped["items"]) == (
@@ -259,7 +259,7 @@ def test_stop_cancels_queued_requests_and_sends_no_more(net, crowd):
     )
     assert net.queued_requests == {}
     with pytest.raises(Conflict, match="has ended"):
-        net.call(service.stop_redecision, number=run["id"])
+        net.call(service.cancel_redecision, number=run["id"])
 
 
 def test_device_just_requested_is_checked_again_on_return(net, office):

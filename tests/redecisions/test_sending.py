@@ -141,7 +141,7 @@ def test_stopping_a_run_keeps_the_block(net, office):
     net.publish(document())
     assert net.queued_requests[office["printer"]] == "disconnect"
     net.call(endpoints.block_endpoint, mac=PRINTER)
-    net.call(service.stop_redecision, number=net.runs[0]["id"])
+    net.call(service.cancel_redecision, number=net.runs[0]["id"])
     rows = net.owner.execute("SELECT session_row, reason FROM coa_requests WHERE state = 'queued'").fetchall()
     assert rows == [(office["printer"], "endpoint-blocked")]
 
@@ -150,7 +150,7 @@ def test_cancelling_a_manual_request_keeps_the_block(net, office):
     net.call(service.update_settings, mode="off")
     [request] = net.call(coa.create_requests, kind="disconnect", row=office["printer"])
     net.call(endpoints.block_endpoint, mac=PRINTER)
-    net.call(coa.withdraw_request, request_id=request.id)
+    net.call(coa.cancel_request, request_id=request.id)
     [row] = net.owner.execute(
         "SELECT reason, after_xact IS NOT NULL, expires_at > now() + interval '23 hours', priority "
         "FROM coa_requests WHERE state = 'queued'"
@@ -164,7 +164,7 @@ def test_request_shared_with_a_later_run_survives_a_stop(net, office):
     net.owner.execute(LEAVE, (PRINTER,))
     net.settle()
     assert [run["scope"] for run in net.runs] == ["all", "some"]
-    net.call(service.stop_redecision, number=first)
+    net.call(service.cancel_redecision, number=first)
     assert net.queued_requests == {office["printer"]: "disconnect"}
 
 
@@ -182,7 +182,7 @@ def test_stopping_a_run_does_not_deadlock_with_the_worker(net, large, crowd):
 
     def stop():
         try:
-            told["withdrawn"] = net.call(service.stop_redecision, number=large["id"])
+            told["withdrawn"] = net.call(service.cancel_redecision, number=large["id"])
         except Conflict as exc:
             told["withdrawn"] = exc
 

@@ -20,7 +20,7 @@ def look_at_all(net):
 def stopped(net, office):
     """A stopped run that would move printers to another VLAN."""
     net.publish(OTHER_VLAN)
-    net.call(service.stop_redecision, number=net.runs[0]["id"])
+    net.call(service.cancel_redecision, number=net.runs[0]["id"])
     assert net.queued_requests == {}
 
 
@@ -57,7 +57,7 @@ def test_item_that_was_not_stopped_is_sent(net, office, stopped):
 def test_stopped_item_with_a_new_decision_is_released(net, office):
     net.owner.execute(BLOCK, ([PRINTER],))
     net.settle()
-    net.call(service.stop_redecision, number=net.runs[0]["id"])
+    net.call(service.cancel_redecision, number=net.runs[0]["id"])
     net.owner.execute(BLOCK.replace("blocked", "active"), ([PRINTER],))
     net.settle()
     assert net.queued_requests == {}
@@ -80,7 +80,7 @@ def test_change_during_a_stopped_run_is_checked(net, office, monkeypatch):
     net.turn()
     [run] = net.runs
     assert run["state"] == "deciding"
-    net.call(service.stop_redecision, number=run["id"])
+    net.call(service.cancel_redecision, number=run["id"])
     net.settle()
     assert net.queued_requests == {office["camera"]: "reauthenticate"}
 
@@ -133,7 +133,7 @@ def test_second_check_does_not_send_stopped_items(net, office):
     net.collect()
     net.turn()
     assert len(net.queued_requests) == 1
-    net.call(service.stop_redecision, number=net.runs[0]["id"])
+    net.call(service.cancel_redecision, number=net.runs[0]["id"])
     check_again(net)
     assert (states(net), net.queued_requests) == ([("stopped", 2)], {})
 

@@ -43,8 +43,8 @@ class DriftedPart:
     """Drift: a part of a tenant that differs from the tenant's version of the template."""
 
     part: str
-    wanted: Any
-    found: Any
+    expected: Any
+    actual: Any
 
 
 @dataclass(frozen=True, slots=True)

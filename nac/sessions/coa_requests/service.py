@@ -218,8 +218,8 @@ def retry_request(session: Session, *, actor: str, tenant_id: TenantId, request_
     return requests[0]
 
 
-def withdraw_request(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:
-    """Withdraw a request. The agent then sends no further packets for the request.
+def cancel_request(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:
+    """Cancel a request. The agent then sends no further packets for the request.
 
     Raises CoaRequestNotFound, or Conflict if the request has ended.
     """
@@ -234,7 +234,7 @@ def withdraw_request(session: Session, *, actor: str, tenant_id: TenantId, reque
     audit.append(
         session,
         actor=actor,
-        action="coa.withdraw",
+        action="coa.cancel",
         target=str(request.id),
         tenant_id=tenant_id,
         before={"state": before},

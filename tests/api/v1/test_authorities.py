@@ -108,7 +108,7 @@ def test_external_authority_is_added_refreshed_and_deleted(api: httpx.Client, ow
     assert set_.status_code == 200, set_.text
     for asked in (api.post(f"{path}/refresh"), api.post(f"{AUTHORITIES}/refresh")):
         assert asked.status_code == 202, asked.text
-        assert asked.json()["items"] == [{"id": row["id"], "name": row["name"], "requested": ["crl"]}]
+        assert asked.json()["items"] == [{"id": row["id"], "name": row["name"], "queries": ["crl"]}]
     for wrong in (api.post(f"{AUTHORITIES}/root/refresh"), api.delete(f"{AUTHORITIES}/root")):
         assert wrong.status_code == 422
     assert api.delete(path).json() == {"removed": [row["id"]]}

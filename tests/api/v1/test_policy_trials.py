@@ -21,8 +21,8 @@ def test_simulation_returns_the_full_explanation(api: httpx.Client) -> None:
     assert "endpoint.known" in told["filled"]
     assert any("not registered" in note for note in told["notes"])
     assert told["recorded"] is None
-    as_given = api.post(SIMULATE, json={"document": document("30"), "request": request, "as_given": True}).json()
-    assert (as_given["vlan"], as_given["filled"], as_given["version"]) == ("30", [], None)
+    policy_only = api.post(SIMULATE, json={"document": document("30"), "request": request, "policy_only": True}).json()
+    assert (policy_only["vlan"], policy_only["filled"], policy_only["version"]) == ("30", [], None)
 
 
 def test_request_and_document_errors_are_listed_together(api: httpx.Client) -> None:

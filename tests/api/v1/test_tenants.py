@@ -71,7 +71,7 @@ def test_move_names_the_addresses_of_both_cells(
     switched = api.post("/v1/cells/moves/bravo/switch?although_silent=true", headers=operator)
     assert switched.json()["state"] == "switched"
     own = api.get("/v1/tenants/bravo/move").json()
-    assert (own["after"], "the first RADIUS server" in own["next_step"]) == (prepared["after"], True)
+    assert (own["after"], "the first RADIUS server" in own["nas_changes"]) == (prepared["after"], True)
     assert api.post("/v1/cells/moves/bravo/cancel", headers=operator).json()["state"] == "cancelled"
 
 

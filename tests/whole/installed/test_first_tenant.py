@@ -26,7 +26,7 @@ def commands() -> str:
 
 def test_commands_of_the_page_lead_to_a_rejected_device(instance: Instance, tmp_path: Path) -> None:
     assert instance.admit("msp", "create", "acme").returncode == 0
-    made = instance.admit("token", "make", "walk", "--msp", "acme", "--role", "msp-admin", "--days", "1", "--json")
+    made = instance.admit("token", "create", "walk", "--msp", "acme", "--role", "msp-admin", "--days", "1", "--json")
     token = re.search(r"admit_[a-z0-9]+_[a-z0-9]+", made.stdout)
     assert token is not None, made.stdout + made.stderr
     environment = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path), "TOKEN": token[0]}
