@@ -17,7 +17,7 @@ from api.route_index import list_allowed_methods
 from api.validation_messages import describe_mistakes
 from nac.kit.bulk_rows import MAX_REPORTED
 from nac.kit.db.error_translation import translate_error
-from nac.kit.errors import AdmitError, describe_problem
+from nac.kit.errors import AdmitError, DatabaseUnavailable, describe_problem
 
 _log = logging.getLogger("admit.api")
 # Detail and remedy of the framework's errors.
@@ -71,6 +71,8 @@ def redact_error(request: Request, exc: AdmitError) -> AdmitError:
         return exc
     plain = copy(exc)
     plain.detail, plain.place, plain.remedy = exc.title, "", "Try again later."
+    if isinstance(plain, DatabaseUnavailable):
+        plain.reason = ""
     return plain
 
 

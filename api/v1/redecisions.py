@@ -394,10 +394,19 @@ def _build_settings(row: TenantRedecisionSettings) -> RedecisionSettings:
 
 
 def _describe_redecision(run: RedecisionRow) -> dict[str, Any]:
-    same = ("id", "cause", "scope", "state", "sessions", "unchanged", "disconnects", "reauthentications")
+    same = (
+        "id",
+        "cause",
+        "requested_by",
+        "scope",
+        "state",
+        "sessions",
+        "unchanged",
+        "disconnects",
+        "reauthentications",
+    )
     return {
         **{name: getattr(run, name) for name in same},
-        "requested_by": run.requested_by,
         "may_disconnect": run.may_disconnect,
         "began_at": run.created_at,
         "ended_at": run.ended_at,

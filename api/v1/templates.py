@@ -368,8 +368,7 @@ def _build_follower(row: templates.TemplateFollower) -> TemplateFollower:
 
 
 def _describe_rollout(row: RolloutRow) -> dict[str, Any]:
-    same = Rollout.model_fields.keys() - {"requested_by"}
-    return {"requested_by": row.requested_by, **{name: getattr(row, name) for name in same}}
+    return {name: getattr(row, name) for name in Rollout.model_fields}
 
 
 def _list_visible_tenants(access: Access) -> frozenset[TenantId] | None:
