@@ -6,12 +6,12 @@ functions drop all tenants that the scope of the transaction cannot read.
 
 import ipaddress
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from sqlalchemy import ARRAY, DateTime, Integer, LargeBinary, Text, TextClause, Uuid, bindparam, text
+from sqlalchemy import ARRAY, DateTime, Integer, LargeBinary, Text, TextClause, bindparam, text
 from sqlalchemy.orm import Session
 
 from nac.engine.reasons import Reason, get_reason
@@ -40,6 +40,8 @@ _MIN_MAC_DIGITS, _MAC_DIGITS = 4, 12
 _MIN_SERIAL_DIGITS, _MAX_SERIAL_DIGITS = 6, 40
 # Period of the authentication log that the search reads.
 LOG_DAYS = 14
+# Number of tenants and days whose logs the search reads for a MAC address without a sighting, and minimum of days.
+_MAX_TENANT_DAYS, _MIN_LOG_DAYS = 3_000, 2
 _CLOCK_ERROR = timedelta(days=1)
 # Complete or partial addresses: 0011.2233, 00-11-22, 00:11:2, 001122-3344 and 001122.
 _MAC = re.compile(r"(?:[0-9a-f]{2}[:-])*[0-9a-f]{1,2}|(?:[0-9a-f]{4}\.)*[0-9a-f]{1,4}|[0-9a-f]{6}-[0-9a-f]{1,6}|[0-9a-f]+")
@@ -51,12 +53,14 @@ _ENDPOINT_WORDS = {
     "ignored": "Ignored device",
 }
 _TYPES: Mapping[str, Any] = {
-    "tenants": ARRAY(Uuid()),
+    # A literal. SQLAlchemy would take longer to send 1,000 ids than PostgreSQL to search.
+    "tenants": Text(),
     "wanted": Text(),
     "pattern": Text(),
     "first": Text(),
     "last": Text(),
     "since": DateTime(timezone=True),
+    "log_since": DateTime(timezone=True),
     "until": DateTime(timezone=True),
     "most": Integer(),
 }
@@ -64,26 +68,27 @@ _TYPES: Mapping[str, Any] = {
 
 def _build_statement(sql: str, **types: Any) -> TextClause:  # noqa: ANN401 -- types of SQLAlchemy
     return text(sql).bindparams(
-        *(bindparam(name, type_=each) for name, each in (_TYPES | types).items() if f":{name}" in sql)
+        *(bindparam(name, type_=each) for name, each in (_TYPES | types).items() if re.search(rf":{name}\b", sql))
     )
 
 
 _ENDPOINTS = _build_statement(
-    "SELECT * FROM search_endpoints(:tenants, cast(:first AS macaddr), cast(:last AS macaddr), :wanted, :pattern, :most)"
+    "SELECT * FROM search_endpoints(cast(:tenants AS uuid[]), cast(:first AS macaddr), cast(:last AS macaddr), :wanted, :pattern, :most)"
 )
-_USERS = _build_statement("SELECT * FROM search_users(:tenants, :wanted, :most)")
-_NASES = _build_statement("SELECT * FROM search_nases(:tenants, :wanted, cast(:address AS inet), :most)", address=Text())
-_SESSIONS = _build_statement("SELECT * FROM search_sessions(:tenants, cast(:address AS inet), :most)", address=Text())
+_USERS = _build_statement("SELECT * FROM search_users(cast(:tenants AS uuid[]), :wanted, :most)")
+_NASES = _build_statement("SELECT * FROM search_nases(cast(:tenants AS uuid[]), :wanted, cast(:address AS inet), :most)", address=Text())
+_SESSIONS = _build_statement("SELECT * FROM search_sessions(cast(:tenants AS uuid[]), cast(:address AS inet), :most)", address=Text())
 _CERTIFICATES = _build_statement(
-    "SELECT * FROM search_certificates(:tenants, :first, :last, :wanted, :most)",
+    "SELECT * FROM search_certificates(cast(:tenants AS uuid[]), :first, :last, :wanted, :most)",
     first=LargeBinary(),
     last=LargeBinary(),
 )
 _LOG_MAC = _build_statement(
-    "SELECT * FROM search_log_mac(:tenants, cast(:first AS macaddr), :since, :until, :most)"
+    "SELECT * FROM search_log_mac(cast(:tenants AS uuid[]), cast(:first AS macaddr), :since, :log_since, "
+    ":until, :most)"
 )
 _LAST_DECISIONS = _build_statement(
-    "SELECT * FROM last_decisions(:tenants, cast(:macs AS macaddr[]), :identities, :serials, :since, :until)",
+    "SELECT * FROM last_decisions(cast(:tenants AS uuid[]), cast(:macs AS macaddr[]), :identities, :serials, :since, :until)",
     macs=ARRAY(Text()),
     identities=ARRAY(Text()),
     serials=ARRAY(Text()),
@@ -177,7 +182,7 @@ def find_hits(
 ) -> list[SearchHit]:
     """Find the best hits of a kind in the tenants, at most `limit`. `add_decisions` finds decisions."""
     finder = _FINDERS.get(kind)
-    return finder(session, wanted, {"tenants": list(tenant_ids), "most": limit}) if finder and tenant_ids else []
+    return finder(session, wanted, {"tenants": _format_ids(tenant_ids), "most": limit}) if finder and tenant_ids else []
 
 
 def _find_endpoints(session: Session, wanted: SearchText, given: dict[str, Any]) -> list[SearchHit]:
@@ -302,7 +307,14 @@ def add_decisions(
     found = list(hits)
     if wanted.mac:
         registered = {hit.tenant_id for hit in hits if hit.kind == "endpoint"}
-        given = {"tenants": [each for each in tenant_ids if each not in registered], "first": wanted.mac, "most": limit}
+        others = [each for each in tenant_ids if each not in registered]
+        days = min(LOG_DAYS, max(_MIN_LOG_DAYS, _MAX_TENANT_DAYS // max(len(others), 1)))
+        given = {
+            "tenants": _format_ids(others),
+            "first": wanted.mac,
+            "log_since": now - timedelta(days=days),
+            "most": limit,
+        }
         found += [
             SearchHit(
                 kind="decision",
@@ -331,7 +343,7 @@ def _add_last_decisions(
         return list(hits)
     asked = [hits[number] for number in places]
     given: dict[str, Any] = {
-        "tenants": [hit.tenant_id for hit in asked],
+        "tenants": _format_ids(hit.tenant_id for hit in asked),
         "macs": [hit.mac for hit in asked],
         "identities": [hit.user and hit.user.lower() for hit in asked],
         "serials": [hit.serial for hit in asked],
@@ -350,6 +362,10 @@ def _add_last_decisions(
         )
         result[number] = replace(result[number], last_decision=last)
     return result
+
+
+def _format_ids(tenant_ids: Iterable[TenantId]) -> str:
+    return "{" + ",".join(map(str, tenant_ids)) + "}"
 
 
 def _build_detail(first: str, **values: object) -> str:

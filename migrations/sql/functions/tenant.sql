@@ -62,12 +62,17 @@ GRANT EXECUTE ON FUNCTION note_growth TO admit_app, admit_worker;
 -- because the policies of other tables permit only one tenant, and keep functions such as lower() from using an index.
 -- They read no tenant beyond these.
 CREATE OR REPLACE FUNCTION tenants_in_scope(wanted uuid[]) RETURNS uuid[]
-    LANGUAGE sql STABLE SET search_path = public, pg_temp AS $$
-    SELECT array_agg(t.id) FROM tenants t
-    WHERE t.id = ANY (wanted) AND (
-        t.id = (SELECT scope_tenant_id())
-        OR t.msp_id = (SELECT scope_msp_id())
-        OR (SELECT scope_is_platform())
-        OR ((SELECT scope_person_id()) IS NOT NULL AND t.id IN (SELECT tenants_of_person()))
-    )
+    LANGUAGE plpgsql STABLE SET search_path = public, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    IF scope_is_platform() THEN
+        RETURN wanted;
+    END IF;
+    RETURN ARRAY(
+        SELECT t.id FROM tenants t WHERE t.id = ANY (wanted) AND (
+            t.id = (SELECT scope_tenant_id())
+            OR t.msp_id = (SELECT scope_msp_id())
+            OR ((SELECT scope_person_id()) IS NOT NULL AND t.id IN (SELECT tenants_of_person()))
+        )
+    );
+END
 $$;
