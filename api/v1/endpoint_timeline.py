@@ -161,6 +161,7 @@ def _parse_key(text: str) -> TimelineKey | None:
 
 def _build_item(at: datetime, content: TimelineContent) -> TimelineItem:
     title, detail = timeline.describe_item(content)
+    kind: TimelineKind
     given: dict[str, Any] = dict.fromkeys(KIND_PERMISSIONS)
     match content:
         case DecisionItem():
@@ -190,7 +191,5 @@ def _build_item(at: datetime, content: TimelineContent) -> TimelineItem:
             given[kind] = TimelineCertificate(event=content.event, certificate=build_certificate(row))
         case _:
             kind, key = "evidence", f"{content.source} {content.key}"
-            given[kind] = EndpointEvidence(
-                source=content.source, key=content.key, value=content.value, at=content.at
-            )
+            given[kind] = EndpointEvidence(source=content.source, key=content.key, value=content.value, at=content.at)
     return TimelineItem(at=at.astimezone(UTC), kind=kind, id=key, title=title, detail=detail, **given)

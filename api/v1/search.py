@@ -12,7 +12,7 @@ from api.caller import Caller
 from api.routes import NounRouter
 from nac.core.access.grants import TenantReach
 from nac.helpdesk import search
-from nac.helpdesk.search import KIND_PERMISSIONS, MIN_CHARACTERS, SearchHit, SearchKind, SearchText
+from nac.helpdesk.search import KIND_PERMISSIONS, MIN_CHARACTERS, LastDecision, SearchHit, SearchKind, SearchText
 from nac.kit.errors import InvalidInput
 from nac.kit.ids import TenantId
 from nac.kit.permissions import Permission
@@ -123,7 +123,6 @@ def search_tenants(
 
 
 def _build_item(hit: SearchHit, tenant: TenantName) -> FoundItem:
-    last = hit.last_decision
     return FoundItem(
         kind=hit.kind,
         tenant=tenant.slug,
@@ -135,16 +134,19 @@ def _build_item(hit: SearchHit, tenant: TenantName) -> FoundItem:
         nas=hit.nas,
         serial=hit.serial,
         session=hit.session,
-        last_decision=last
-        and SearchedDecision(
-            id=last.id,
-            at=last.at.astimezone(UTC),
-            permitted=last.permitted,
-            verdict=last.verdict,
-            reason=last.reason.code,
-            title=last.reason.title,
-            remedy=last.reason.advice if last.verdict == "deny" else "",
-            nas=last.nas,
-            vlan=last.vlan,
-        ),
+        last_decision=_build_decision(hit.last_decision) if hit.last_decision else None,
+    )
+
+
+def _build_decision(last: LastDecision) -> SearchedDecision:
+    return SearchedDecision(
+        id=last.id,
+        at=last.at.astimezone(UTC),
+        permitted=last.permitted,
+        verdict=last.verdict,
+        reason=last.reason.code,
+        title=last.reason.title,
+        remedy=last.reason.advice if last.verdict == "deny" else "",
+        nas=last.nas,
+        vlan=last.vlan,
     )

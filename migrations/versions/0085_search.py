@@ -11,8 +11,7 @@ def upgrade() -> None:
     op.execute("CREATE SCHEMA extensions")
     op.execute("CREATE EXTENSION pg_trgm SCHEMA extensions")
     op.execute(
-        "CREATE INDEX ix_endpoints_name_trigrams ON endpoints USING gin (name extensions.gin_trgm_ops) "
-        "WHERE name <> ''"
+        "CREATE INDEX ix_endpoints_name_trigrams ON endpoints USING gin (name extensions.gin_trgm_ops) WHERE name <> ''"
     )
     op.execute("CREATE INDEX ix_users_tenant_id_lower_name ON users (tenant_id, lower(name) text_pattern_ops)")
     op.execute("CREATE INDEX ix_nases_tenant_id_lower_name ON nases (tenant_id, lower(name) text_pattern_ops)")

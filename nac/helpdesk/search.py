@@ -44,7 +44,9 @@ LOG_DAYS = 14
 _MAX_TENANT_DAYS, _MIN_LOG_DAYS = 3_000, 2
 _CLOCK_ERROR = timedelta(days=1)
 # Complete or partial addresses: 0011.2233, 00-11-22, 00:11:2, 001122-3344 and 001122.
-_MAC = re.compile(r"(?:[0-9a-f]{2}[:-])*[0-9a-f]{1,2}|(?:[0-9a-f]{4}\.)*[0-9a-f]{1,4}|[0-9a-f]{6}-[0-9a-f]{1,6}|[0-9a-f]+")
+_MAC = re.compile(
+    r"(?:[0-9a-f]{2}[:-])*[0-9a-f]{1,2}|(?:[0-9a-f]{4}\.)*[0-9a-f]{1,4}|[0-9a-f]{6}-[0-9a-f]{1,6}|[0-9a-f]+"
+)
 _SERIAL = re.compile(r"(?:[0-9a-f]{2}:)*[0-9a-f]{1,2}|[0-9a-f]+")
 _ENDPOINT_WORDS = {
     "active": "Approved device",
@@ -52,7 +54,7 @@ _ENDPOINT_WORDS = {
     "discovered": "Device that is not approved",
     "ignored": "Ignored device",
 }
-_TYPES: Mapping[str, Any] = {
+_TYPES: dict[str, Any] = {
     # A literal. SQLAlchemy would take longer to send 1,000 ids than PostgreSQL to search.
     "tenants": Text(),
     "wanted": Text(),
@@ -73,22 +75,27 @@ def _build_statement(sql: str, **types: Any) -> TextClause:  # noqa: ANN401 -- t
 
 
 _ENDPOINTS = _build_statement(
-    "SELECT * FROM search_endpoints(cast(:tenants AS uuid[]), cast(:first AS macaddr), cast(:last AS macaddr), :wanted, :pattern, :most)"
+    "SELECT * FROM search_endpoints(cast(:tenants AS uuid[]), cast(:first AS macaddr), cast(:last AS macaddr), "
+    ":wanted, :pattern, :most)"
 )
 _USERS = _build_statement("SELECT * FROM search_users(cast(:tenants AS uuid[]), :wanted, :most)")
-_NASES = _build_statement("SELECT * FROM search_nases(cast(:tenants AS uuid[]), :wanted, cast(:address AS inet), :most)", address=Text())
-_SESSIONS = _build_statement("SELECT * FROM search_sessions(cast(:tenants AS uuid[]), cast(:address AS inet), :most)", address=Text())
+_NASES = _build_statement(
+    "SELECT * FROM search_nases(cast(:tenants AS uuid[]), :wanted, cast(:address AS inet), :most)", address=Text()
+)
+_SESSIONS = _build_statement(
+    "SELECT * FROM search_sessions(cast(:tenants AS uuid[]), cast(:address AS inet), :most)", address=Text()
+)
 _CERTIFICATES = _build_statement(
     "SELECT * FROM search_certificates(cast(:tenants AS uuid[]), :first, :last, :wanted, :most)",
     first=LargeBinary(),
     last=LargeBinary(),
 )
 _LOG_MAC = _build_statement(
-    "SELECT * FROM search_log_mac(cast(:tenants AS uuid[]), cast(:first AS macaddr), :since, :log_since, "
-    ":until, :most)"
+    "SELECT * FROM search_log_mac(cast(:tenants AS uuid[]), cast(:first AS macaddr), :since, :log_since, :until, :most)"
 )
 _LAST_DECISIONS = _build_statement(
-    "SELECT * FROM last_decisions(cast(:tenants AS uuid[]), cast(:macs AS macaddr[]), :identities, :serials, :since, :until)",
+    "SELECT * FROM last_decisions(cast(:tenants AS uuid[]), cast(:macs AS macaddr[]), :identities, :serials, "
+    ":since, :until)",
     macs=ARRAY(Text()),
     identities=ARRAY(Text()),
     serials=ARRAY(Text()),
@@ -164,7 +171,11 @@ class SearchText:
 
 def _parse_macs(words: str) -> tuple[str, str] | None:
     digits = normalise_mac(words) or re.sub(r"[:.-]", "", words)
-    if not (normalise_mac(words) or _MAC.fullmatch(words)) or not _MAC.fullmatch(words) or not _MIN_MAC_DIGITS <= len(digits) <= _MAC_DIGITS:
+    if (
+        not (normalise_mac(words) or _MAC.fullmatch(words))
+        or not _MAC.fullmatch(words)
+        or not _MIN_MAC_DIGITS <= len(digits) <= _MAC_DIGITS
+    ):
         return None
     return digits.ljust(_MAC_DIGITS, "0"), digits.ljust(_MAC_DIGITS, "f")
 
@@ -262,23 +273,24 @@ def _find_sessions(session: Session, wanted: SearchText, given: dict[str, Any]) 
 def _find_certificates(session: Session, wanted: SearchText, given: dict[str, Any]) -> list[SearchHit]:
     first, last = wanted.serials or (None, None)
     now = utc_now()
-    return [
-        SearchHit(
-            kind="certificate",
-            tenant_id=row.tenant_id,
-            title=row.name or row.serial,
-            detail=_build_detail(
-                f"{'Expired' if row.status == 'valid' and row.not_after <= now else row.status.capitalize()} certificate",
-                profile=row.profile,
+    hits = []
+    for row in session.execute(_CERTIFICATES, given | {"first": first, "last": last, "wanted": wanted.text}):
+        state = "expired" if row.status == "valid" and row.not_after <= now else row.status
+        end = {"valid until": f"{row.not_after:%Y-%m-%d}"}
+        hits.append(
+            SearchHit(
+                kind="certificate",
+                tenant_id=row.tenant_id,
+                title=row.name or row.serial,
+                detail=_build_detail(
+                    f"{state.capitalize()} certificate", profile=row.profile, serial=row.serial, **end
+                ),
+                is_exact=row.is_exact,
+                at=row.not_before,
                 serial=row.serial,
-                end=f"{row.not_after:%Y-%m-%d}",
-            ),
-            is_exact=row.is_exact,
-            at=row.not_before,
-            serial=row.serial,
+            )
         )
-        for row in session.execute(_CERTIFICATES, given | {"first": first, "last": last, "wanted": wanted.text})
-    ]
+    return hits
 
 
 _FINDERS: Mapping[SearchKind, Callable[[Session, SearchText, dict[str, Any]], list[SearchHit]]] = {
@@ -332,7 +344,7 @@ def add_decisions(
 
 
 def _add_last_decisions(
-    session: Session, hits: Sequence[SearchHit], tenant_ids: Collection[TenantId], period: Mapping[str, datetime]
+    session: Session, hits: Sequence[SearchHit], tenant_ids: Collection[TenantId], period: dict[str, datetime]
 ) -> list[SearchHit]:
     places = [
         number

@@ -22,6 +22,7 @@ Document = dict[str, Any]
 # Responses that are not lists of rows, or are always short.
 OTHERWISE: Final = {
     "listCertificateProfiles": "a fixed set: those that are built in",
+    "listEndpointTimeline": "in one order, newest first: merged from five sources",
     "listMyGrants": "one document of what the asker may do where",
     "listMyPlaces": "in one order, that of its key, and for as long as a person has places",
     "listPolicyAttributes": "a fixed set: what policies can ask for",
@@ -30,6 +31,7 @@ OTHERWISE: Final = {
     "listSecretRotationNases": "in one order, that of its key: worked out of three tables",
     "listSnippets": "a fixed set: the templates that Admit comes with",
     "listUsage": "sums, the largest first: no rows to go on behind",
+    "search": "in one order, best first: at most 50",
     "listVendors": "a fixed set: the vendors that Admit knows",
 }
 

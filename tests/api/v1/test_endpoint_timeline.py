@@ -44,7 +44,13 @@ def log(write):
 def put_session(write):
     def put(start: float, stop: float | None = None, *, history: bool = False) -> None:
         ended = None if stop is None else _ago(stop)
-        values = {"mac": MAC, "started_at": _ago(start), "stopped_at": ended, "nas_key": "switch-1|", "identity": "anna"}
+        values = {
+            "mac": MAC,
+            "started_at": _ago(start),
+            "stopped_at": ended,
+            "nas_key": "switch-1|",
+            "identity": "anna",
+        }
         if history:
             values |= {"id": int(start * 10), "identity_key": "anna", "delegated_prefix": None}
         write("session_history" if history else "sessions", **values, **_USED, **_ABSENT)

@@ -41,7 +41,13 @@ def write(owner_engine: Engine, tenant_id: TenantId):
 @pytest.fixture
 def log(write, tenant_id: TenantId):
     def log(minutes_ago: int, tenant: TenantId = tenant_id, **values: object) -> None:
-        values = {"permitted": True, "verdict": "permit", "reason": "rule-permitted", "certificate_serial": "", **values}
+        values = {
+            "permitted": True,
+            "verdict": "permit",
+            "reason": "rule-permitted",
+            "certificate_serial": "",
+            **values,
+        }
         write("auth_log", tenant, at=NOW - timedelta(minutes=minutes_ago), **values)
 
     return log
@@ -108,7 +114,12 @@ def test_user_nas_session_and_certificate_are_found(find, write, log, api) -> No
         assert item["detail"] == "NAS, site main, identifier Building-2, address 192.0.2.20"
     for words in ("10.1.0.21", "2001:DB8:0::10"):
         [item] = find(words)
-        assert (item["kind"], item["user"], item["mac"], item["nas"]) == ("session", "anna", MAC_WITH_COLONS, "switch-9")
+        assert (item["kind"], item["user"], item["mac"], item["nas"]) == (
+            "session",
+            "anna",
+            MAC_WITH_COLONS,
+            "switch-9",
+        )
         assert api.get(f"/v1/tenants/alpha/sessions/{item['session']}").status_code == 200
     for words in ("5F3A9C", "5f:3a:9c:0", serial.hex(), "laptop-"):
         [item] = find(words)
