@@ -22,6 +22,7 @@ Document = dict[str, Any]
 # Responses that are not lists of rows, or are always short.
 OTHERWISE: Final = {
     "listCertificateProfiles": "a fixed set: the built-in profiles",
+    "listEndpointTimeline": "only newest first, because Admit merges five sources",
     "listMyGrants": "one document with all permissions of the caller",
     "listMyPlaces": "only sorted by the key, and as short as the list of the person's grants",
     "listPolicyAttributes": "a fixed set: the attributes that policies can read",
@@ -30,6 +31,7 @@ OTHERWISE: Final = {
     "listSecretRotationNases": "only sorted by the key, because Admit computes the rows from three tables",
     "listSnippets": "a fixed set: the built-in templates",
     "listUsage": "sums, the largest first, without a cursor",
+    "search": "best first, at most 50 items",
     "listVendors": "a fixed set: the built-in vendors",
 }
 

@@ -35,6 +35,19 @@ DOORS = {
     "note_sign_in_failure(uuid,text,inet,inet,text,text)": "counts a failure, and tells nothing",
     "wants_two_factors(uuid,uuid)": "whether a place asks for two factors",
     "template_has_group(text,text)": "of the tenant in scope: whether its template has a group of a name that is known",
+    **dict.fromkeys(
+        (
+            "search_certificates(uuid[],bytea,bytea,text,integer)",
+            "search_endpoints(uuid[],macaddr,macaddr,text,text,integer)",
+            "search_log_mac(uuid[],macaddr,timestamp with time zone,timestamp with time zone,"
+            "timestamp with time zone,integer)",
+            "search_nases(uuid[],text,inet,integer)",
+            "search_sessions(uuid[],inet,integer)",
+            "search_users(uuid[],text,integer)",
+            "last_decisions(uuid[],macaddr[],text[],text[],timestamp with time zone,timestamp with time zone)",
+        ),
+        "of tenants that the scope can read (tests/api/v1/test_search.py)",
+    ),
     "note_growth(text)": "has PostgreSQL look at a table's size, and tells nothing",
 }
 

@@ -22,6 +22,7 @@ NOUN = Noun(
         "blockEndpoint": Operation(12),
         "unblockEndpoint": Operation(11),
         "getEndpointFindings": Operation(5),
+        "listEndpointTimeline": Operation(12),
         "updateEndpointPosture": Operation(5, {"values": {"mdm.compliant": True}}),
         "updateEndpointPassphrase": Operation(11, {"passphrase": "correct horse battery"}),
         "deleteEndpointPassphrase": Operation(8),
