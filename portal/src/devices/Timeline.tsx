@@ -1,0 +1,3 @@
+export function Timeline(_: { tenant: string; mac: string }) {
+  return null;
+}
