@@ -157,7 +157,7 @@ def list_decisions(
             monitored=monitored,
             **stretch,
         )
-        return build_log_page(paging, logs, lambda logged: Decision(**_describe_decision(logged)))
+        return build_log_page(paging, logs, build_decision)
 
 
 @router.get("/{decision}", operation_id="getDecision")
@@ -185,6 +185,10 @@ def get_decision(
         request=log.request,
         microseconds=log.module_microseconds,
     )
+
+
+def build_decision(logged: LoggedDecision) -> Decision:
+    return Decision(**_describe_decision(logged))
 
 
 def _describe_decision(logged: LoggedDecision) -> dict[str, Any]:

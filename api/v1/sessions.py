@@ -129,7 +129,7 @@ def list_sessions(
             oldest_first=not paging.goes_down,
         )
         return paging.page(
-            rows, lambda row: f"{row.key.part} {format_moment_key(row.key.moment, row.key.id)}", _build_session
+            rows, lambda row: f"{row.key.part} {format_moment_key(row.key.moment, row.key.id)}", build_session
         )
 
 
@@ -185,7 +185,7 @@ def _parse_key(text: str) -> SessionKey | None:
     return SessionKey(_SESSION_STATES[word], *key)
 
 
-def _build_session(shown: SessionView) -> Session:
+def build_session(shown: SessionView) -> Session:
     row = shown.row
     return Session(
         id=row.id,
@@ -213,7 +213,7 @@ def _build_session(shown: SessionView) -> Session:
 
 
 def _build_session_detail(shown: SessionView, decision: AuthLog | None) -> SessionDetail:
-    known = _build_session(shown).model_dump()
+    known = build_session(shown).model_dump()
     if decision is None:
         return SessionDetail(**known)
     return SessionDetail(

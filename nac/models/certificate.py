@@ -121,6 +121,12 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
             "common_name",
             postgresql_ops={"common_name": "text_pattern_ops"},
         ),
+        Index(
+            "ix_certificates_tenant_id_common_name_prefix",
+            "tenant_id",
+            "common_name_key",
+            postgresql_ops={"common_name_key": "text_pattern_ops"},
+        ),
         *(
             Index(f"ix_certificates_tenant_id_{name}_serial", "tenant_id", name, "serial")
             for name in ("not_before", "not_after", "common_name_key")

@@ -37,6 +37,13 @@ class Endpoint(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
         Index("ix_endpoints_discovered", "tenant_id", "mac", postgresql_where=text("status = 'discovered'")),
         Index("ix_endpoints_tenant_id_created_at_mac", "tenant_id", "created_at", "mac"),
         Index("ix_endpoints_tenant_id_name_mac", "tenant_id", "name", "mac"),
+        Index(
+            "ix_endpoints_name_trigrams",
+            "name",
+            postgresql_using="gin",
+            postgresql_ops={"name": "extensions.gin_trgm_ops"},
+            postgresql_where=text("name <> ''"),
+        ),
     )
     reference = Reference("endpoint", "an endpoint")
     purge = Purge.BATCHES

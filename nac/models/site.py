@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint, text
+from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint, literal_column, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -51,6 +51,15 @@ class Nas(UuidKey, TenantOwned, Base):
         ),
         UniqueConstraint("tenant_id", "address", info=report_taken("address", "Another NAS already has this address.")),
         ForeignKeyConstraint(["tenant_id", "site_id"], ["sites.tenant_id", "sites.id"]),
+        *(
+            Index(
+                f"ix_nases_tenant_id_lower_{name}",
+                "tenant_id",
+                literal_column(f"lower({name})").label("lower"),
+                postgresql_ops={"lower": "text_pattern_ops"},
+            )
+            for name in ("name", "identifier")
+        ),
     )
     reference = Reference("nas", "a NAS")
     plural = "NASes"

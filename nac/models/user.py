@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ForeignKeyConstraint, Index, PrimaryKeyConstraint, UniqueConstraint
+from sqlalchemy import ForeignKeyConstraint, Index, PrimaryKeyConstraint, UniqueConstraint, literal_column
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
@@ -20,6 +20,12 @@ class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
         UniqueConstraint("tenant_id", "name", info=report_taken("name", "A user with this name already exists.")),
         UniqueConstraint("tenant_id", "id"),
         Index("ix_users_tenant_id_created_at_name", "tenant_id", "created_at", "name"),
+        Index(
+            "ix_users_tenant_id_lower_name",
+            "tenant_id",
+            literal_column("lower(name)").label("lower_name"),
+            postgresql_ops={"lower_name": "text_pattern_ops"},
+        ),
     )
     reference = Reference("user", "a user")
     purge = Purge.BATCHES

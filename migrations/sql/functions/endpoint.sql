@@ -70,3 +70,44 @@ BEGIN
     RETURN NULL;
 END
 $$;
+
+-- Devices of several tenants, for the search: by MAC address from `first` to `last`, or by a part of the name. `named`
+-- is the name, `pattern` the pattern for ILIKE. NULL finds nothing. The best come first: exact before other matches,
+-- then the last seen. Reads at most 1,000 rows of each kind. Each LIMIT in a LATERAL makes
+-- PostgreSQL read the index once per tenant.
+CREATE OR REPLACE FUNCTION search_endpoints(
+    tenants uuid[], first macaddr, last macaddr, named text, pattern text, most int
+) RETURNS TABLE (
+    tenant_id uuid, mac macaddr, name text, status text, owner text, vendor text, profile text, seen_at timestamptz,
+    is_exact boolean
+)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = public, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+BEGIN
+    tenants := tenants_in_scope(tenants);
+    RETURN QUERY
+    WITH found AS (
+        (
+            SELECT e.id FROM unnest(tenants) t (id) CROSS JOIN LATERAL (
+                SELECT e.id FROM endpoints e WHERE e.tenant_id = t.id AND e.mac BETWEEN first AND last
+                ORDER BY e.mac LIMIT most
+            ) e LIMIT 1000
+        )
+        UNION
+        (
+            SELECT e.id FROM endpoints e
+            WHERE e.tenant_id = ANY (tenants) AND e.name ILIKE pattern AND e.name <> '' LIMIT 1000
+        )
+    )
+    SELECT e.tenant_id, e.mac, e.name, e.status, e.owner, e.vendor,
+        CASE WHEN e.set_profile <> '' THEN e.set_profile ELSE e.found_profile END,
+        coalesce(s.last_seen_at, e.first_seen_at, e.created_at),
+        coalesce(first = last AND e.mac = first, false) OR coalesce(lower(e.name) = lower(named), false)
+    FROM found CROSS JOIN LATERAL (SELECT * FROM endpoints e WHERE e.id = found.id LIMIT 1) e
+    LEFT JOIN LATERAL (
+        SELECT s.last_seen_at FROM endpoint_sightings s WHERE s.tenant_id = e.tenant_id AND s.mac = e.mac LIMIT 1
+    ) s ON true
+    ORDER BY 9 DESC, 8 DESC, e.mac LIMIT most;
+END
+$$;
+GRANT EXECUTE ON FUNCTION search_endpoints TO admit_app;

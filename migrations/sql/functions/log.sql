@@ -87,3 +87,72 @@ EXCEPTION
 END
 $$;
 GRANT EXECUTE ON FUNCTION make_log_partition TO admit_worker;
+
+-- Those of the tenants whose authentication log has a MAC address, for the search (search_endpoints). A sighting shows
+-- this without a look at each partition. Deletion of a device also deletes its sighting, so the log is read too, from
+-- `log_since`: a shorter period, because it takes an index scan for each tenant and day.
+CREATE OR REPLACE FUNCTION search_log_mac(
+    tenants uuid[], wanted macaddr, since timestamptz, log_since timestamptz, until timestamptz, most int
+) RETURNS SETOF uuid
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = public, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+BEGIN
+    tenants := tenants_in_scope(tenants);
+    RETURN QUERY
+    (
+        SELECT t.id FROM unnest(tenants) t (id) CROSS JOIN LATERAL (
+            SELECT FROM endpoint_sightings s
+            WHERE s.tenant_id = t.id AND s.mac = wanted AND s.last_seen_at >= since AND s.permitted IS NOT NULL LIMIT 1
+        ) s
+    )
+    UNION
+    (
+        SELECT t.id FROM unnest(tenants) t (id) CROSS JOIN LATERAL (
+            SELECT FROM auth_log a
+            WHERE a.tenant_id = t.id AND a.mac = wanted AND a.at >= log_since AND a.at < until LIMIT 1
+        ) a
+    )
+    LIMIT most;
+END
+$$;
+GRANT EXECUTE ON FUNCTION search_log_mac TO admit_app;
+
+-- The newest decision of a period about each of these devices, users and certificates: the n-th is of the n-th tenant,
+-- and has a MAC address, a user name in lower case, or a serial number (hexadecimal).
+CREATE OR REPLACE FUNCTION last_decisions(
+    of_tenants uuid[], macs macaddr[], identities text[], serials text[], since timestamptz, until timestamptz
+) RETURNS TABLE (
+    n bigint, id bigint, at timestamptz, permitted boolean, verdict text, reason text, vlan text, nas text
+)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = public, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT h.n, a.id, a.at, a.permitted, a.verdict, a.reason, a.vlan,
+        coalesce(s.name, nullif(a.nas_identifier, ''), host(a.nas_address), '')
+    FROM unnest(of_tenants, macs, identities, serials) WITH ORDINALITY h (tenant_id, mac, identity, serial, n)
+    CROSS JOIN LATERAL (
+        (
+            SELECT a.* FROM auth_log a
+            WHERE a.tenant_id = h.tenant_id AND a.mac = h.mac AND a.at >= since AND a.at < until
+            ORDER BY a.at DESC LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT a.* FROM auth_log a
+            WHERE a.tenant_id = h.tenant_id AND a.identity_key = h.identity AND a.identity_key <> ''
+                AND a.at >= since AND a.at < until
+            ORDER BY a.at DESC, a.id DESC LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT a.* FROM auth_log a
+            WHERE a.tenant_id = h.tenant_id AND a.certificate_serial = h.serial AND a.certificate_serial <> ''
+                AND a.at >= since AND a.at < until
+            ORDER BY a.at DESC LIMIT 1
+        )
+    ) a
+    LEFT JOIN LATERAL (SELECT s.name FROM nases s WHERE s.id = a.nas_id LIMIT 1) s ON true
+    WHERE h.tenant_id = ANY (tenants_in_scope(of_tenants));
+END
+$$;
+GRANT EXECUTE ON FUNCTION last_decisions TO admit_app;

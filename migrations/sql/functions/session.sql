@@ -82,3 +82,34 @@ BEGIN
 END
 $$;
 GRANT EXECUTE ON FUNCTION recall_sessions TO admit_cell;
+
+-- Live sessions of several tenants with an IP address, as search_endpoints.
+CREATE OR REPLACE FUNCTION search_sessions(tenants uuid[], wanted inet, most int)
+    RETURNS TABLE (
+        tenant_id uuid, id bigint, mac macaddr, identity text, nas_key text, nas text, nas_port text,
+        started_at timestamptz
+    )
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = public, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+BEGIN
+    tenants := tenants_in_scope(tenants);
+    RETURN QUERY
+    SELECT s.tenant_id, s.id, s.mac, s.identity, s.nas_key, n.name, s.nas_port, s.started_at
+    FROM (
+        SELECT s.* FROM unnest(tenants) t (id) CROSS JOIN LATERAL (
+            SELECT s.* FROM sessions s
+            WHERE s.tenant_id = t.id AND s.framed_ip = wanted AND s.stopped_at IS NULL LIMIT most
+        ) s
+        UNION ALL
+        SELECT s.* FROM unnest(tenants) t (id) CROSS JOIN LATERAL (
+            SELECT s.* FROM sessions s
+            WHERE s.tenant_id = t.id AND s.framed_ipv6 = wanted AND s.framed_ipv6 IS NOT NULL
+                AND s.stopped_at IS NULL LIMIT most
+        ) s
+        WHERE family(wanted) = 6
+    ) s
+    LEFT JOIN LATERAL (SELECT n.name FROM nases n WHERE n.id = s.nas_id LIMIT 1) n ON true
+    ORDER BY s.started_at DESC, s.id DESC LIMIT most;
+END
+$$;
+GRANT EXECUTE ON FUNCTION search_sessions TO admit_app;

@@ -57,3 +57,22 @@ BEGIN
 END
 $$;
 GRANT EXECUTE ON FUNCTION note_growth TO admit_app, admit_worker;
+
+-- Those of the tenants that the scope can read (policies of `tenants`). The search functions have the owner's rights,
+-- because the policies of other tables permit only one tenant, and keep functions such as lower() from using an index.
+-- They read no tenant beyond these.
+CREATE OR REPLACE FUNCTION tenants_in_scope(wanted uuid[]) RETURNS uuid[]
+    LANGUAGE plpgsql STABLE SET search_path = public, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    IF scope_is_platform() THEN
+        RETURN wanted;
+    END IF;
+    RETURN ARRAY(
+        SELECT t.id FROM tenants t WHERE t.id = ANY (wanted) AND (
+            t.id = (SELECT scope_tenant_id())
+            OR t.msp_id = (SELECT scope_msp_id())
+            OR ((SELECT scope_person_id()) IS NOT NULL AND t.id IN (SELECT tenants_of_person()))
+        )
+    );
+END
+$$;

@@ -109,6 +109,9 @@ CREATE INDEX ix_certificates_lately_refused ON certificates (tenant_id, revoked_
 CREATE INDEX ix_certificates_tenant_id_not_before_serial ON certificates (tenant_id, not_before, serial);
 CREATE INDEX ix_certificates_tenant_id_not_after_serial ON certificates (tenant_id, not_after, serial);
 CREATE INDEX ix_certificates_tenant_id_common_name_key_serial ON certificates (tenant_id, common_name_key, serial);
+-- The search across tenants finds the start of a name, whatever the collation of the database.
+CREATE INDEX ix_certificates_tenant_id_common_name_prefix
+    ON certificates (tenant_id, common_name_key text_pattern_ops);
 -- Each new certificate requires the names of the tenant's RADIUS servers: few among very many
 -- certificates.
 CREATE INDEX ix_certificates_of_servers ON certificates (tenant_id, not_after) WHERE profile = 'eap-server';

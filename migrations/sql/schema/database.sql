@@ -21,3 +21,7 @@ END
 $$;
 REVOKE CREATE ON SCHEMA public FROM PUBLIC;
 GRANT SELECT ON alembic_version TO admit_app, admit_public, admit_cell, admit_worker;
+-- Trigram indexes find a part of a name. A schema of its own, because its functions belong to the
+-- superuser.
+CREATE SCHEMA extensions;
+CREATE EXTENSION pg_trgm SCHEMA extensions;

@@ -39,6 +39,8 @@ CREATE INDEX ix_endpoints_discovered ON endpoints (tenant_id, mac) WHERE status 
 -- column.
 CREATE INDEX ix_endpoints_tenant_id_created_at_mac ON endpoints (tenant_id, created_at, mac);
 CREATE INDEX ix_endpoints_tenant_id_name_mac ON endpoints (tenant_id, name, mac);
+-- The search across tenants finds a part of a name.
+CREATE INDEX ix_endpoints_name_trigrams ON endpoints USING gin (name extensions.gin_trgm_ops) WHERE name <> '';
 -- Rows of a tenant come and go by ten thousands between two runs of ANALYZE. Statistics would
 -- make the planner expect no rows of a new tenant, and scan all its rows for each lookup.
 -- Without statistics it expects an equal share for each tenant (docs/adr/0014).

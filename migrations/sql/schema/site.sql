@@ -64,6 +64,9 @@ CREATE TABLE nases (
     )
 );
 CREATE INDEX ix_nases_site_id ON nases (site_id);
+-- As for users.
+CREATE INDEX ix_nases_tenant_id_lower_name ON nases (tenant_id, lower(name) text_pattern_ops);
+CREATE INDEX ix_nases_tenant_id_lower_identifier ON nases (tenant_id, lower(identifier) text_pattern_ops);
 GRANT SELECT, INSERT, UPDATE, DELETE ON nases TO admit_app, admit_worker;
 GRANT SELECT ON nases TO admit_cell;
 

@@ -15,6 +15,8 @@ CREATE TABLE users (
 );
 -- In page order, with the name as tie-breaker.
 CREATE INDEX ix_users_tenant_id_created_at_name ON users (tenant_id, created_at, name);
+-- The search across tenants finds the start of a name, whatever the collation of the database.
+CREATE INDEX ix_users_tenant_id_lower_name ON users (tenant_id, lower(name) text_pattern_ops);
 GRANT SELECT, INSERT, UPDATE, DELETE ON users TO admit_app, admit_worker;
 GRANT SELECT ON users TO admit_cell;
 

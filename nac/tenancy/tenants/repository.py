@@ -1,9 +1,9 @@
 """Queries for tenants."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
-from sqlalchemy import Select, and_, delete, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, Select, and_, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from nac.core.access.grants import TenantReach
@@ -72,16 +72,36 @@ def list_visible(
     statuses: Collection[str],
     has_two_factors: bool,
 ) -> Sequence[Tenant]:
-    query = span.of(select(Tenant))
-    if not reach.everything:
-        of_msp = or_(in_array(Tenant.msp_id, reach.msps), in_array(Tenant.id, reach.chosen))
-        stands = ~func.is_suspended_msp(Tenant.msp_id)
-        query = query.where(or_(in_array(Tenant.id, reach.tenants), and_(of_msp, stands)))
-    if not has_two_factors:
-        query = query.where(~func.wants_two_factors(Tenant.msp_id, Tenant.id))
+    query = span.of(select(Tenant)).where(*_reach_clauses(reach, has_two_factors=has_two_factors))
     if msp_id is not None:
         query = query.where(Tenant.msp_id == msp_id)
     return session.scalars(_narrow(query, text, statuses)).all()
+
+
+def list_names(
+    session: Session,
+    reach: TenantReach,
+    *,
+    tenant_id: TenantId | None,
+    msp_id: MspId | None,
+    has_two_factors: bool,
+    limit: int,
+) -> Sequence[Row[TenantId, str, str]]:
+    """List id, slug and name of tenants, without the rest of the rows."""
+    query = select(Tenant.id, Tenant.slug, Tenant.name).where(*_reach_clauses(reach, has_two_factors=has_two_factors))
+    for column, wanted in ((Tenant.id, tenant_id), (Tenant.msp_id, msp_id)):
+        if wanted is not None:
+            query = query.where(column == wanted)
+    return session.execute(query.order_by(Tenant.slug).limit(limit)).all()
+
+
+def _reach_clauses(reach: TenantReach, *, has_two_factors: bool) -> Iterator[ColumnElement[bool]]:
+    if not reach.everything:
+        of_msp = or_(in_array(Tenant.msp_id, reach.msps), in_array(Tenant.id, reach.chosen))
+        stands = ~func.is_suspended_msp(Tenant.msp_id)
+        yield or_(in_array(Tenant.id, reach.tenants), and_(of_msp, stands))
+    if not has_two_factors:
+        yield ~func.wants_two_factors(Tenant.msp_id, Tenant.id)
 
 
 def _narrow(query: Select[Tenant], text: str, statuses: Collection[str]) -> Select[Tenant]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
 from nac.cellformat.methods import MethodOffer
 from nac.core.access.grants import TenantReach
-from nac.core.access.tenant_lookup import find_msp
+from nac.core.access.tenant_lookup import find_msp, find_tenant
 from nac.core.audit.service import tenant_recorder
 from nac.kit.advice import Advice, NextStep
 from nac.kit.clock import utc_now
@@ -434,6 +435,34 @@ def list_visible(
         statuses=statuses,
         has_two_factors=has_two_factors,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class TenantName:
+    slug: str
+    name: str
+
+
+def list_names(
+    session: Session, *, reach: TenantReach, tenant: str, msp: str, has_two_factors: bool, limit: int
+) -> Mapping[TenantId, TenantName]:
+    """Return the names of at most `limit` tenants within `reach`, as `list_visible` selects them.
+
+    `tenant` and `msp` are slugs or ids of the only tenant and MSP; "" for all.
+    """
+    only = find_tenant(session, tenant) if tenant else None
+    place = find_msp(session, msp) if msp else None
+    if (tenant and only is None) or (msp and place is None):
+        return {}
+    rows = repository.list_names(
+        session,
+        reach,
+        tenant_id=only.tenant_id if only else None,
+        msp_id=place.msp_id if place else None,
+        has_two_factors=has_two_factors,
+        limit=limit,
+    )
+    return {tenant_id: TenantName(slug, name) for tenant_id, slug, name in rows}
 
 
 def require_tenant(session: Session, *, tenant_id: TenantId) -> Tenant:
