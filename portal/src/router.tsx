@@ -1,11 +1,11 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
 import { useTranslations } from "use-intl";
-import { readDevicesSearch } from "./devices/search";
-import { ErrorMessage } from "./design/Message";
-import { Shell } from "./layout/Shell";
-import { Page } from "./layout/Page";
-import { readLogSearch } from "./log/filters";
 import { readCustomersSearch } from "./customers/search";
+import { ErrorMessage } from "./design/Message";
+import { readDevicesSearch } from "./devices/search";
+import { Page } from "./layout/Page";
+import { Shell } from "./layout/Shell";
+import { readLogSearch } from "./log/filters";
 
 const root = createRootRoute({ component: Shell });
 
@@ -54,7 +54,8 @@ const devices = createRoute({
 const device = createRoute({
   getParentRoute: () => tenant,
   path: "/devices/$mac",
-  validateSearch: (raw) => (typeof raw.decision === "string" ? { decision: raw.decision } : {}) as { decision?: string },
+  validateSearch: (raw) =>
+    (typeof raw.decision === "string" ? { decision: raw.decision } : {}) as { decision?: string },
   component: lazyRouteComponent(() => import("./routes/device")),
 });
 

@@ -19,27 +19,56 @@ export function CustomersPage({ search }: { search: CustomersSearch }) {
       <search className="filters">
         <div className="with-icon">
           <Search aria-hidden />
-          <input className="input" type="search" aria-label={t("find")} placeholder={t("find")} defaultValue={search.text} onChange={(event) => void navigate({ to: "/", search: { text: event.target.value }, replace: true })} />
+          <input
+            className="input"
+            type="search"
+            aria-label={t("find")}
+            placeholder={t("find")}
+            defaultValue={search.text}
+            onChange={(event) =>
+              void navigate({ to: "/", search: { text: event.target.value }, replace: true })
+            }
+          />
         </div>
       </search>
       {found.error ? <ErrorMessage error={found.error} retry={() => void found.refetch()} /> : null}
       <div className="card">
         {found.isPending ? (
-          <div className="body"><Skeleton /></div>
+          <div className="body">
+            <Skeleton />
+          </div>
         ) : found.data?.items.length === 0 ? (
-          <Empty icon={<Building2 aria-hidden />} title={search.text ? t("noneFound") : t("emptyTitle")} action={search.text ? <Button onPress={() => void navigate({ to: "/" })}>{t("clear")}</Button> : null}>
+          <Empty
+            icon={<Building2 aria-hidden />}
+            title={search.text ? t("noneFound") : t("emptyTitle")}
+            action={
+              search.text ? <Button onPress={() => void navigate({ to: "/" })}>{t("clear")}</Button> : null
+            }
+          >
             {search.text ? null : t("emptyText")}
           </Empty>
         ) : (
           <div className="table-box">
             <table className="table">
-              <thead><tr><th>{t("name")}</th><th>{t("state")}</th><th>{t("created")}</th></tr></thead>
+              <thead>
+                <tr>
+                  <th>{t("name")}</th>
+                  <th>{t("state")}</th>
+                  <th>{t("created")}</th>
+                </tr>
+              </thead>
               <tbody>
                 {found.data?.items.map((each) => (
                   <tr key={each.id}>
-                    <td><Link to="/t/$tenant" params={{ tenant: each.slug }}>{each.name || each.slug}</Link></td>
+                    <td>
+                      <Link to="/t/$tenant" params={{ tenant: each.slug }}>
+                        {each.name || each.slug}
+                      </Link>
+                    </td>
                     <td>{each.status}</td>
-                    <td><Time at={each.created_at} /></td>
+                    <td>
+                      <Time at={each.created_at} />
+                    </td>
                   </tr>
                 ))}
               </tbody>

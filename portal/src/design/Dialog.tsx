@@ -80,7 +80,16 @@ export interface ConfirmProps {
   danger?: boolean;
 }
 
-export function Confirm({ isOpen, onClose, title, children, confirm, isPending, onConfirm, danger }: ConfirmProps) {
+export function Confirm({
+  isOpen,
+  onClose,
+  title,
+  children,
+  confirm,
+  isPending,
+  onConfirm,
+  danger,
+}: ConfirmProps) {
   const t = useTranslations("common");
   const actions = (
     <>

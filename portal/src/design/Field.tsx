@@ -1,19 +1,19 @@
+import { ChevronDown } from "lucide-react";
 import type { ReactNode } from "react";
 import {
+  Button as AriaButton,
+  TextField as AriaTextField,
+  type TextFieldProps as AriaTextFieldProps,
   FieldError,
   Input,
   Label,
   ListBox,
   ListBoxItem,
   Popover,
-  Button as AriaButton,
   Select,
   SelectValue,
   Text,
-  TextField as AriaTextField,
-  type TextFieldProps as AriaTextFieldProps,
 } from "react-aria-components";
-import { ChevronDown } from "lucide-react";
 
 export interface TextFieldProps extends Omit<AriaTextFieldProps, "children" | "className"> {
   label: string;
@@ -46,7 +46,13 @@ export interface SelectFieldProps<K extends string> {
   hideLabel?: boolean;
 }
 
-export function SelectField<K extends string>({ label, value, options, onChange, hideLabel }: SelectFieldProps<K>) {
+export function SelectField<K extends string>({
+  label,
+  value,
+  options,
+  onChange,
+  hideLabel,
+}: SelectFieldProps<K>) {
   return (
     <Select
       className="field"

@@ -33,11 +33,7 @@ export function ErrorMessage({ error, retry }: { error: unknown; retry?: () => v
   const problem = error instanceof Problem ? error : null;
   const title = problem ? problem.detail : isOffline(error) ? t("offline") : t("unexpected");
   return (
-    <Message
-      tone="bad"
-      title={title}
-      actions={retry ? <Button onPress={retry}>{t("retry")}</Button> : null}
-    >
+    <Message tone="bad" title={title} actions={retry ? <Button onPress={retry}>{t("retry")}</Button> : null}>
       {problem?.remedy ? <p>{problem.remedy}</p> : null}
       {problem && problem.status >= 500 && problem.requestId ? (
         <p className="small muted">{t("requestId", { id: problem.requestId })}</p>

@@ -4,7 +4,15 @@ import { useTranslations } from "use-intl";
 
 export type Tone = "good" | "bad" | "warn" | "neutral";
 
-export function Tag({ tone = "neutral", icon, children }: { tone?: Tone; icon?: ReactNode; children: ReactNode }) {
+export function Tag({
+  tone = "neutral",
+  icon,
+  children,
+}: {
+  tone?: Tone;
+  icon?: ReactNode;
+  children: ReactNode;
+}) {
   return (
     <span className={`tag ${tone}`}>
       {icon}

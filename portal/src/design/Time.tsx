@@ -24,7 +24,10 @@ export function Time({ at, relative = false }: { at: string; relative?: boolean 
   const date = new Date(at);
   const zones = [...new Set([zone, "UTC"])].filter((each) => each !== null);
   const hover = zones
-    .map((each) => `${format.dateTime(date, { dateStyle: "medium", timeStyle: "medium", timeZone: each })} ${each}`)
+    .map(
+      (each) =>
+        `${format.dateTime(date, { dateStyle: "medium", timeStyle: "medium", timeZone: each })} ${each}`,
+    )
     .join("\n");
   const isToday = date.toDateString() === now.toDateString();
   const shown = relative

@@ -47,7 +47,11 @@ export function VirtualRows<T>(props: VirtualRowsProps<T>) {
       <div role="rowgroup">
         <div className="rows-head" role="row">
           {columns.map((column) => (
-            <span key={column.id} role="columnheader" className={`cell ${column.id} ${column.className ?? ""}`}>
+            <span
+              key={column.id}
+              role="columnheader"
+              className={`cell ${column.id} ${column.className ?? ""}`}
+            >
               {column.label}
             </span>
           ))}

@@ -26,7 +26,9 @@ export function DeviceActions({ tenant, mac, endpoint, isUnknown }: DeviceAction
     void queries.invalidateQueries();
   };
   const block = $api.useMutation("post", "/v1/tenants/{tenant}/endpoints/{mac}/block", { onSuccess: done });
-  const unblock = $api.useMutation("post", "/v1/tenants/{tenant}/endpoints/{mac}/unblock", { onSuccess: done });
+  const unblock = $api.useMutation("post", "/v1/tenants/{tenant}/endpoints/{mac}/unblock", {
+    onSuccess: done,
+  });
   const params = { params: { path: { tenant, mac }, query: { wait: "live" as const } } };
   const name = endpoint?.name || mac;
   const needsApproval = isUnknown || endpoint?.status === "discovered" || endpoint?.status === "ignored";
@@ -43,7 +45,12 @@ export function DeviceActions({ tenant, mac, endpoint, isUnknown }: DeviceAction
       {endpoint?.status === "blocked" && permissions.has("endpoint.unblock") ? (
         <Button onPress={() => setDialog("unblock")}>{t("unblock")}</Button>
       ) : null}
-      <RegisterDialog tenant={tenant} mac={mac} isOpen={dialog === "register"} onClose={() => setDialog("")} />
+      <RegisterDialog
+        tenant={tenant}
+        mac={mac}
+        isOpen={dialog === "register"}
+        onClose={() => setDialog("")}
+      />
       <Confirm
         isOpen={dialog === "block"}
         onClose={() => setDialog("")}

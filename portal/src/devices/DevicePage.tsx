@@ -3,6 +3,7 @@ import { useTranslations } from "use-intl";
 import { $api, type Schemas } from "../api/client";
 import { Problem } from "../api/problem";
 import { ErrorMessage, Message, Skeleton } from "../design/Message";
+import { type Pair, Pairs } from "../design/Pairs";
 import { VerdictTag } from "../design/Tag";
 import { Time } from "../design/Time";
 import { usePermissions } from "../layout/access";
@@ -83,7 +84,13 @@ export function DevicePage({ tenant, mac, search }: { tenant: string; mac: strin
             <h2>{t("facts")}</h2>
           </header>
           <div className="body">
-            {endpoint.data ? <DeviceFacts endpoint={endpoint.data} /> : isUnknown ? <p>{t("noFacts")}</p> : <Skeleton />}
+            {endpoint.data ? (
+              <DeviceFacts endpoint={endpoint.data} />
+            ) : isUnknown ? (
+              <p>{t("noFacts")}</p>
+            ) : (
+              <Skeleton />
+            )}
           </div>
         </aside>
       </div>
@@ -98,31 +105,25 @@ export function DevicePage({ tenant, mac, search }: { tenant: string; mac: strin
 
 function DeviceFacts({ endpoint }: { endpoint: Schemas["Endpoint"] }) {
   const t = useTranslations("device");
-  const facts: [string, React.ReactNode][] = [
-    [t("groups"), endpoint.groups.join(", ")],
-    [t("owner"), endpoint.owner],
-    [t("profile"), endpoint.profile && t("confidence", { profile: endpoint.profile, value: endpoint.profile_confidence })],
-    [t("vendor"), endpoint.vendor],
-    [t("os"), endpoint.os],
-    [t("model"), endpoint.model],
-    [t("random"), endpoint.random ? t("yes") : ""],
-    [t("passphrase"), endpoint.psk ? t("yes") : ""],
-    [t("validUntil"), endpoint.valid_until ? <Time at={endpoint.valid_until} /> : ""],
-    [t("firstSeen"), endpoint.first_seen_at ? <Time at={endpoint.first_seen_at} /> : ""],
-    [t("lastSeen"), endpoint.last_seen_at ? <Time at={endpoint.last_seen_at} /> : t("never")],
-    [t("notes"), endpoint.notes],
-    ...Object.entries(endpoint.attributes),
+  const facts: Pair[] = [
+    { name: t("groups"), value: endpoint.groups.join(", ") },
+    { name: t("owner"), value: endpoint.owner },
+    {
+      name: t("profile"),
+      value:
+        endpoint.profile &&
+        t("confidence", { profile: endpoint.profile, value: endpoint.profile_confidence }),
+    },
+    { name: t("vendor"), value: endpoint.vendor },
+    { name: t("os"), value: endpoint.os },
+    { name: t("model"), value: endpoint.model },
+    { name: t("random"), value: endpoint.random ? t("yes") : "" },
+    { name: t("passphrase"), value: endpoint.psk ? t("yes") : "" },
+    { name: t("validUntil"), value: endpoint.valid_until ? <Time at={endpoint.valid_until} /> : "" },
+    { name: t("firstSeen"), value: endpoint.first_seen_at ? <Time at={endpoint.first_seen_at} /> : "" },
+    { name: t("lastSeen"), value: endpoint.last_seen_at ? <Time at={endpoint.last_seen_at} /> : t("never") },
+    { name: t("notes"), value: endpoint.notes },
+    ...Object.entries(endpoint.attributes).map(([name, value]) => ({ name, value })),
   ];
-  return (
-    <dl className="pairs">
-      {facts
-        .filter(([, value]) => value)
-        .map(([name, value]) => (
-          <div key={name} style={{ display: "contents" }}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-    </dl>
-  );
+  return <Pairs pairs={facts} />;
 }

@@ -31,12 +31,18 @@ export function DevicesPage({ tenant, search }: { tenant: string; search: Device
   const permissions = usePermissions(tenant);
   const [isRegistering, setRegistering] = useState(false);
   const [text, setText] = useState(search.text ?? "");
-  const query = { ...(search.text ? { text: search.text } : {}), ...(search.status ? { status: [search.status] } : {}) };
+  const query = {
+    ...(search.text ? { text: search.text } : {}),
+    ...(search.status ? { status: [search.status] } : {}),
+  };
   const found = useInfiniteQuery({
     queryKey: ["endpoints", tenant, query],
     queryFn: async ({ pageParam, signal }) => {
       const { data } = await api.GET("/v1/tenants/{tenant}/endpoints", {
-        params: { path: { tenant }, query: { ...query, limit: PAGE_ROWS, ...(pageParam ? { after: pageParam } : {}) } },
+        params: {
+          path: { tenant },
+          query: { ...query, limit: PAGE_ROWS, ...(pageParam ? { after: pageParam } : {}) },
+        },
         signal,
       });
       // biome-ignore lint/style/noNonNullAssertion: the client throws for error responses
@@ -87,9 +93,15 @@ export function DevicesPage({ tenant, search }: { tenant: string; search: Device
           label={t("status")}
           hideLabel
           value={search.status ?? ""}
-          options={[{ id: "", label: t("statuses.all") }, ...STATUSES.map((id) => ({ id, label: t(`statuses.${id}`) }))]}
+          options={[
+            { id: "", label: t("statuses.all") },
+            ...STATUSES.map((id) => ({ id, label: t(`statuses.${id}`) })),
+          ]}
           onChange={(status) =>
-            void navigate({ to: ".", search: (before: DevicesSearch) => readDevicesSearch({ ...before, status }) })
+            void navigate({
+              to: ".",
+              search: (before: DevicesSearch) => readDevicesSearch({ ...before, status }),
+            })
           }
         />
       </search>
@@ -100,7 +112,11 @@ export function DevicesPage({ tenant, search }: { tenant: string; search: Device
             <Skeleton />
           </div>
         ) : rows.length === 0 && !hasNextPage ? (
-          <Empty icon={<HardDrive aria-hidden />} title={isFiltered ? t("noneFound") : t("emptyTitle")} action={isFiltered ? null : register}>
+          <Empty
+            icon={<HardDrive aria-hidden />}
+            title={isFiltered ? t("noneFound") : t("emptyTitle")}
+            action={isFiltered ? null : register}
+          >
             {isFiltered ? t("noneFoundText") : t("emptyText")}
           </Empty>
         ) : (
@@ -119,7 +135,11 @@ export function DevicesPage({ tenant, search }: { tenant: string; search: Device
             ]}
             renderCells={(row) => [
               <span key="device" className="two-lines">
-                <Link to="/t/$tenant/devices/$mac" params={{ tenant, mac: row.mac }} className="row-link clip">
+                <Link
+                  to="/t/$tenant/devices/$mac"
+                  params={{ tenant, mac: row.mac }}
+                  className="row-link clip"
+                >
                   {row.name || row.mac}
                 </Link>
                 <span className="muted code">{row.name ? row.mac : row.vendor}</span>

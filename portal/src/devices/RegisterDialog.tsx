@@ -76,7 +76,13 @@ function RegisterForm({ tenant, mac: knownMac = "", onClose }: RegisterDialogPro
         hint={t("macHint")}
         autoFocus={knownMac === ""}
       />
-      <TextField label={t("name")} value={name} onChange={setName} error={at("name")} autoFocus={knownMac !== ""} />
+      <TextField
+        label={t("name")}
+        value={name}
+        onChange={setName}
+        error={at("name")}
+        autoFocus={knownMac !== ""}
+      />
       <SelectField label={t("group")} value={group} options={options} onChange={setGroup} />
       {isRandom ? (
         <Message tone="warn" title={t("randomTitle")}>

@@ -2,8 +2,8 @@ import { useNavigate } from "@tanstack/react-router";
 import { Building2, Check, ChevronsUpDown, LayoutGrid } from "lucide-react";
 import { useState } from "react";
 import {
-  Autocomplete,
   Button as AriaButton,
+  Autocomplete,
   Dialog,
   DialogTrigger,
   Input,
@@ -71,7 +71,9 @@ function TenantList({ current, onChosen }: { current: string | null; onChosen: (
         items={items}
         onAction={(key) => {
           onChosen();
-          void (key === ALL ? navigate({ to: "/" }) : navigate({ to: "/t/$tenant", params: { tenant: String(key) } }));
+          void (key === ALL
+            ? navigate({ to: "/" })
+            : navigate({ to: "/t/$tenant", params: { tenant: String(key) } }));
         }}
         renderEmptyState={() => <p className="option muted">{t("noTenant")}</p>}
       >

@@ -26,7 +26,8 @@ export function Shell() {
   useEffect(() => {
     const listener = (event: KeyboardEvent) => {
       const isTyping =
-        event.target instanceof HTMLElement && event.target.matches("input, textarea, select, [contenteditable]");
+        event.target instanceof HTMLElement &&
+        event.target.matches("input, textarea, select, [contenteditable]");
       if ((event.key === "k" && (event.ctrlKey || event.metaKey)) || (event.key === "/" && !isTyping)) {
         event.preventDefault();
         setSearching(true);

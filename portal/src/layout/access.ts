@@ -6,7 +6,10 @@ import { $api } from "../api/client";
 export type Grant = Schemas["Grant"];
 
 /** The person's permissions at a tenant. `mspId` is the id of the tenant's MSP. */
-export function permissionsAt(grants: readonly Grant[], tenant: { slug: string; msp_id: string }): Set<string> {
+export function permissionsAt(
+  grants: readonly Grant[],
+  tenant: { slug: string; msp_id: string },
+): Set<string> {
   const found = new Set<string>();
   for (const grant of grants) {
     const applies =
@@ -31,7 +34,12 @@ export function usePermissionAnywhere(permission: string): boolean {
 }
 
 export function useTenant(slug: string) {
-  return $api.useQuery("get", "/v1/tenants/{tenant}", { params: { path: { tenant: slug } } }, { staleTime: 60_000 });
+  return $api.useQuery(
+    "get",
+    "/v1/tenants/{tenant}",
+    { params: { path: { tenant: slug } } },
+    { staleTime: 60_000 },
+  );
 }
 
 /** The person's permissions at the tenant; empty until they are known. */

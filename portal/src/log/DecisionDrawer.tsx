@@ -7,6 +7,7 @@ import { Problem } from "../api/problem";
 import { Button } from "../design/Button";
 import { CloseButton, Drawer } from "../design/Dialog";
 import { ErrorMessage, Message, Skeleton } from "../design/Message";
+import { Pairs } from "../design/Pairs";
 import { VerdictTag } from "../design/Tag";
 import { Time } from "../design/Time";
 import { DeviceActions } from "../devices/DeviceActions";
@@ -76,7 +77,11 @@ function DecisionView({ tenant, id, onClose }: { tenant: string; id: string; onC
 }
 
 /** Why the device was admitted or rejected, and what to do. */
-export function Answer({ decision }: { decision: Pick<Decision, "permitted" | "title" | "detail" | "remedy"> }) {
+export function Answer({
+  decision,
+}: {
+  decision: Pick<Decision, "permitted" | "title" | "detail" | "remedy">;
+}) {
   return (
     <Message tone={decision.permitted ? "good" : "bad"} title={decision.title}>
       {decision.detail ? <p>{decision.detail}</p> : null}
@@ -109,38 +114,40 @@ function Actions({ tenant, decision }: { tenant: string; decision: Decision }) {
 
 function Facts({ tenant, decision }: { tenant: string; decision: Decision }) {
   const t = useTranslations("decision");
-  const facts: [string, string][] = [
-    [t("mac"), decision.mac ?? ""],
-    [t("user"), decision.user],
-    [t("outerUser"), decision.outer_user],
-    [t("nas"), [decision.nas, decision.nas_port].filter(Boolean).join(", ")],
-    [t("nasAddress"), decision.nas_address ?? ""],
-    [t("site"), decision.site ?? ""],
-    [t("method"), [decision.method, decision.tls_version && `TLS ${decision.tls_version}`].filter(Boolean).join(", ")],
-    [t("certificate"), [decision.certificate, decision.certificate_serial].filter(Boolean).join(", ")],
-    [t("rule"), decision.rule],
-    [t("policy"), decision.policy ? t("policyVersion", { policy: decision.policy, version: decision.policy_version }) : ""],
-    [t("vlan"), decision.vlan],
-    [t("addresses"), decision.addresses.join(", ")],
-    [t("suppressed"), decision.suppressed ? String(decision.suppressed) : ""],
-    [t("duration"), t("milliseconds", { value: decision.microseconds / 1000 })],
-    [t("tenant"), tenant],
+  const pairs = [
+    { name: t("mac"), value: decision.mac },
+    { name: t("user"), value: decision.user },
+    { name: t("outerUser"), value: decision.outer_user },
+    { name: t("nas"), value: joined(decision.nas, decision.nas_port) },
+    { name: t("nasAddress"), value: decision.nas_address },
+    { name: t("site"), value: decision.site },
+    {
+      name: t("method"),
+      value: joined(decision.method, decision.tls_version && `TLS ${decision.tls_version}`),
+    },
+    { name: t("certificate"), value: joined(decision.certificate, decision.certificate_serial) },
+    { name: t("rule"), value: decision.rule },
+    {
+      name: t("policy"),
+      value:
+        decision.policy && t("policyVersion", { policy: decision.policy, version: decision.policy_version }),
+    },
+    { name: t("vlan"), value: decision.vlan },
+    { name: t("addresses"), value: decision.addresses.join(", ") },
+    { name: t("suppressed"), value: decision.suppressed || "" },
+    { name: t("duration"), value: t("milliseconds", { value: decision.microseconds / 1000 }) },
+    { name: t("tenant"), value: tenant },
   ];
   return (
     <section>
       <h3>{t("facts")}</h3>
-      <dl className="pairs">
-        {facts
-          .filter(([, value]) => value)
-          .map(([name, value]) => (
-            <div key={name} style={{ display: "contents" }}>
-              <dt>{name}</dt>
-              <dd>{value}</dd>
-            </div>
-          ))}
-      </dl>
+      <Pairs pairs={pairs} />
     </section>
   );
+}
+
+function joined(...texts: string[]): string {
+  return texts.filter(Boolean).join(", ");
 }
 
 /** The rules in the order in which the policy tried them, up to the rule that decided. */
@@ -161,7 +168,9 @@ function Trace({ tenant, decision }: { tenant: string; decision: Decision }) {
         <h3>{t("trace")}</h3>
         {isOpen ? null : <Button onPress={() => setOpen(true)}>{t("showTrace")}</Button>}
       </div>
-      {simulation.error ? <ErrorMessage error={simulation.error} retry={() => void simulation.refetch()} /> : null}
+      {simulation.error ? (
+        <ErrorMessage error={simulation.error} retry={() => void simulation.refetch()} />
+      ) : null}
       {isOpen && simulation.isPending ? <Skeleton lines={3} /> : null}
       {hasChanged ? (
         <Message tone="warn" title={result.permitted ? t("nowAdmits") : t("nowRejects")}>
@@ -225,14 +234,10 @@ function Attributes({ decision }: { decision: Decision }) {
     <section>
       <h3>{t("reply")}</h3>
       {decision.reply.length === 0 ? <p className="muted">{t("noReply")}</p> : null}
-      <dl className="pairs small">
-        {decision.reply.map((each) => (
-          <div key={`${each.attribute}${each.value}`} style={{ display: "contents" }}>
-            <dt className="code">{each.attribute}</dt>
-            <dd className="code">{each.value}</dd>
-          </div>
-        ))}
-      </dl>
+      <Pairs
+        className="small"
+        pairs={decision.reply.map((each) => ({ name: each.attribute, value: <code>{each.value}</code> }))}
+      />
       <h3>{t("request")}</h3>
       <pre className="attributes">{JSON.stringify(decision.request, null, 2)}</pre>
     </section>

@@ -23,7 +23,9 @@ export function LivePage({ tenant, search }: { tenant: string | null; search: Lo
     void navigate({
       to: ".",
       search: (before: LogSearch) =>
-        Object.fromEntries(Object.entries({ ...before, ...changes }).filter(([, value]) => value)) as LogSearch,
+        Object.fromEntries(
+          Object.entries({ ...before, ...changes }).filter(([, value]) => value),
+        ) as LogSearch,
       replace: true,
       resetScroll: false,
     });
@@ -32,7 +34,10 @@ export function LivePage({ tenant, search }: { tenant: string | null; search: Lo
     <Page
       title={tenant === null ? t("titleAll") : t("title")}
       actions={
-        <Button icon={isPaused ? <Play aria-hidden /> : <Pause aria-hidden />} onPress={() => setPaused(!isPaused)}>
+        <Button
+          icon={isPaused ? <Play aria-hidden /> : <Pause aria-hidden />}
+          onPress={() => setPaused(!isPaused)}
+        >
           {isPaused ? t("resume", { count: live.waiting }) : t("pause")}
         </Button>
       }
@@ -91,7 +96,12 @@ export function LivePage({ tenant, search }: { tenant: string | null; search: Lo
 }
 
 function streamUrl(tenant: string | null, search: LogSearch): string {
-  const { since: _, reason: __, monitored: ___, ...query } = toQuery({ ...search, period: "all" }, new Date());
+  const {
+    since: _,
+    reason: __,
+    monitored: ___,
+    ...query
+  } = toQuery({ ...search, period: "all" }, new Date());
   const parameters = new URLSearchParams({ kind: "authentication" });
   for (const [name, value] of Object.entries(query)) parameters.set(name, String(value));
   const path = tenant === null ? "/v1/events" : `/v1/tenants/${encodeURIComponent(tenant)}/events`;

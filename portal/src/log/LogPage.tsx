@@ -30,7 +30,10 @@ export function LogPage({ tenant, search }: { tenant: string; search: LogSearch 
     queryKey: ["decisions", tenant, query],
     queryFn: async ({ pageParam, signal }) => {
       const { data } = await api.GET("/v1/tenants/{tenant}/decisions", {
-        params: { path: { tenant }, query: { ...query, limit: PAGE_ROWS, ...(pageParam ? { after: pageParam } : {}) } },
+        params: {
+          path: { tenant },
+          query: { ...query, limit: PAGE_ROWS, ...(pageParam ? { after: pageParam } : {}) },
+        },
         signal,
       });
       // biome-ignore lint/style/noNonNullAssertion: the client throws for error responses
@@ -40,7 +43,8 @@ export function LogPage({ tenant, search }: { tenant: string; search: LogSearch 
     getNextPageParam: (page) => page.next,
   });
   const entries = useMemo(
-    () => found.data?.pages.flatMap((page) => page.items.map((each) => entryFromDecision(tenant, each))) ?? [],
+    () =>
+      found.data?.pages.flatMap((page) => page.items.map((each) => entryFromDecision(tenant, each))) ?? [],
     [found.data, tenant],
   );
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = found;
@@ -52,7 +56,11 @@ export function LogPage({ tenant, search }: { tenant: string; search: LogSearch 
     if (entries.length < PAGE_ROWS / 2) more();
   }, [entries.length, more]);
   const change = (changes: Partial<LogSearch>) =>
-    void navigate({ to: ".", search: (before: LogSearch) => withoutEmpty({ ...before, ...changes }), replace: true });
+    void navigate({
+      to: ".",
+      search: (before: LogSearch) => withoutEmpty({ ...before, ...changes }),
+      replace: true,
+    });
   const searchedTo = found.data?.pages.at(-1)?.searched_to;
   const isEmpty = entries.length === 0 && !hasNextPage && !found.isPending;
   return (
@@ -102,11 +110,7 @@ export function LogPage({ tenant, search }: { tenant: string; search: LogSearch 
             ? t("end", { count: entries.length })
             : ""}
       </p>
-      <DecisionDrawer
-        tenant={tenant}
-        id={decision}
-        onClose={() => change({ decision: "" })}
-      />
+      <DecisionDrawer tenant={tenant} id={decision} onClose={() => change({ decision: "" })} />
     </Page>
   );
 }

@@ -1,7 +1,16 @@
 import { useNavigate } from "@tanstack/react-router";
 import { Search } from "lucide-react";
 import { useEffect, useState } from "react";
-import { Autocomplete, Dialog, Input, ListBox, ListBoxItem, Modal, ModalOverlay, SearchField } from "react-aria-components";
+import {
+  Autocomplete,
+  Dialog,
+  Input,
+  ListBox,
+  ListBoxItem,
+  Modal,
+  ModalOverlay,
+  SearchField,
+} from "react-aria-components";
 import { useTranslations } from "use-intl";
 import { $api } from "../api/client";
 import { VerdictTag } from "../design/Tag";
@@ -16,7 +25,12 @@ const MAX_HITS = 12;
 export function Palette({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }) {
   const t = useTranslations("search");
   return (
-    <ModalOverlay className="overlay" isOpen={isOpen} onOpenChange={(open) => open || onClose()} isDismissable>
+    <ModalOverlay
+      className="overlay"
+      isOpen={isOpen}
+      onOpenChange={(open) => open || onClose()}
+      isDismissable
+    >
       <Modal className="modal wide palette">
         <Dialog aria-label={t("title")}>
           <PaletteBox onClose={onClose} />
@@ -63,7 +77,13 @@ function PaletteBox({ onClose }: { onClose: () => void }) {
         }}
         renderEmptyState={() => (
           <p className="option muted">
-            {!isLongEnough ? t("hint") : found.isFetching ? t("searching") : found.error ? t("failed") : t("nothing")}
+            {!isLongEnough
+              ? t("hint")
+              : found.isFetching
+                ? t("searching")
+                : found.error
+                  ? t("failed")
+                  : t("nothing")}
           </p>
         )}
       >

@@ -29,30 +29,31 @@ export function SearchPage({ text }: { text: string }) {
   );
   return (
     <Page title={t("title")}>
-      <form
-        role="search"
-        className="row"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void navigate({ to: "/search", search: { text: typed } });
-        }}
-      >
-        <div className="with-icon grow">
-          <Search aria-hidden />
-          <input
-            type="search"
-            className="input"
-            aria-label={t("title")}
-            placeholder={t("placeholder")}
-            value={typed}
-            maxLength={253}
-            onChange={(event) => setTyped(event.target.value)}
-          />
-        </div>
-        <Button type="submit" kind="primary">
-          {t("submit")}
-        </Button>
-      </form>
+      <search>
+        <form
+          className="row"
+          onSubmit={(event) => {
+            event.preventDefault();
+            void navigate({ to: "/search", search: { text: typed } });
+          }}
+        >
+          <div className="with-icon grow">
+            <Search aria-hidden />
+            <input
+              type="search"
+              className="input"
+              aria-label={t("title")}
+              placeholder={t("placeholder")}
+              value={typed}
+              maxLength={253}
+              onChange={(event) => setTyped(event.target.value)}
+            />
+          </div>
+          <Button type="submit" kind="primary">
+            {t("submit")}
+          </Button>
+        </form>
+      </search>
       {found.error ? <ErrorMessage error={found.error} retry={() => void found.refetch()} /> : null}
       {!isLongEnough ? (
         <Empty icon={<Search aria-hidden />} title={t("emptyTitle")}>

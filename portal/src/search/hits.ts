@@ -20,6 +20,7 @@ export function hitKey(hit: Hit): string {
 export function hitTarget(hit: Hit) {
   const params = { tenant: hit.tenant };
   if (hit.mac) return { to: "/t/$tenant/devices/$mac", params: { ...params, mac: hit.mac } } as const;
-  const search = hit.nas && hit.kind === "nas" ? { nas: hit.nas } : { who: hit.user ?? hit.serial ?? hit.title };
+  const search =
+    hit.nas && hit.kind === "nas" ? { nas: hit.nas } : { who: hit.user ?? hit.serial ?? hit.title };
   return { to: "/t/$tenant/log", params, search: { ...search, period: "7d" as const } } as const;
 }

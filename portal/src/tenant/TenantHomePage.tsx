@@ -3,5 +3,9 @@ import { Page } from "../layout/Page";
 
 export function TenantHomePage({ tenant }: { tenant: string }) {
   const t = useTranslations("tenantHome");
-  return <Page title={t("title")} sub={tenant}>{null}</Page>;
+  return (
+    <Page title={t("title")} sub={tenant}>
+      {null}
+    </Page>
+  );
 }
