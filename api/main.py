@@ -5,7 +5,7 @@ from typing import Final
 
 from fastapi import FastAPI, Request, Response
 
-from api import browser_errors, errors, new_password_pages, openapi_document, sign_up_pages
+from api import browser_errors, errors, new_password_pages, openapi_document, portal, sign_up_pages
 from api.application import create_application
 from api.application_state import MAX_THREADS, prepare_request_limit, prepare_signing, prepare_usage_cache
 from api.caller import authenticate_before_body, needs_caller
@@ -54,6 +54,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     add_routes(app, ROUTES)
     add_routes(app, PAGE_ROUTES)
     add_routes(app, limit_routes(openapi_document.router.routes))
+    add_routes(app, portal.router.routes)
     install_openapi(app, V1)
     prepare_signing(app, settings)
     prepare_usage_cache(app)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli import cluster, envfile, environment, file_ownership, health, procfs, supervisor
+from cli import cluster, envfile, environment, file_ownership, health, portal, procfs, supervisor
 from cli.errors import Refused
 from cli.layout import CHECKOUT, Layout
 from cli.output import Progress
@@ -195,7 +195,7 @@ def _stored_stamp(layout: Layout) -> str:
 def _stamp(configuration: str, values: dict[str, str], settings: Settings) -> str:
     """Return a hash of the settings, the commands and the code of the processes."""
     read = sorted((name, value) for name, value in values.items() if name not in _OF_UP)
-    digest = hashlib.sha256(repr((configuration, read, settings.trials.offered)).encode())
+    digest = hashlib.sha256(repr((configuration, read, settings.trials.offered, portal.read_digest())).encode())
     for package in ("nac", "pki", "radius", "api", "worker", "migrations"):
         for file in sorted((CHECKOUT / package).rglob("*")):
             if file.suffix != ".pyc" and file.is_file():

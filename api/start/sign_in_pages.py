@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
-from api import cookies
+from api import cookies, portal
 from api.application_state import get_settings
 from api.forms import FORM_OPENAPI, FormBody, read_fields
 from api.pages import describe_error, render_error_page, render_page
@@ -49,8 +49,13 @@ class CompanySignOn(NamedTuple):
 @router.get("/")
 @show_errors
 def show_places(request: Request, after: str = "") -> Response:
-    """List the signed-in person's tenants. `after` is the last key on the previous page."""
+    """Open the portal. Without a built portal, list the signed-in person's tenants.
+
+    `after` is the last key on the previous page.
+    """
     asked = authenticate_visitor(request)
+    if portal.is_built():
+        return RedirectResponse(f"{portal.PORTAL_PATH}/", 303)
     assert asked.signed_in is not None
     with session_scope(PersonScope(asked.signed_in.person_id)) as session:
         found = accessible_places.list_places(

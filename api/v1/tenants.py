@@ -121,7 +121,7 @@ class TenantSettings(BaseModel):
     )
 
 
-class TenantDetail(Tenant):
+class TenantDetail(MspTenant):
     listeners: Listeners = Field(description="RADIUS address and ports of the tenant for NASes.")
     settings: TenantSettings = Field(description="Settings of the tenant.")
 
@@ -494,6 +494,7 @@ def _build_tenant_detail(access: Access, session: Session, row: TenantRow) -> Te
     settings = {name: getattr(row, name) for name in TenantSettings.model_fields if name != "replay_days"}
     return TenantDetail(
         **_build_tenant(row).model_dump(),
+        msp_id=row.msp_id,
         listeners=Listeners(address=address, auth_port=slot.auth_port, acct_port=slot.acct_port),
         settings=TenantSettings(**settings, replay_days=row.replay_days or 0),
     )

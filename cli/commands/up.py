@@ -44,6 +44,7 @@ def command(
     choices = {f"ADMIT_{name}": value for name, value in options.items() if value is not None}
     with startup.exclusive_lock(layout):
         progress.note(layout.describe())
+        _build_portal(progress)
         started = startup.start(layout, choices, progress)
     settings = started.settings
     progress.note(
@@ -54,6 +55,21 @@ def command(
     progress.note(f"Enrolment: {settings.enrolment_url}/")
     if settings.demo:
         _show_demo(started, progress)
+
+
+def _build_portal(progress: Progress) -> None:
+    """Build the portal if its sources changed. A failure is only reported, because devices do not need the portal."""
+    # Imported here because `--help` does not need Node.js.
+    from cli import portal
+    from cli.node import NodeFailed
+
+    if portal.is_built():
+        return
+    try:
+        with progress.step("portal", "built from portal/"):
+            portal.build()
+    except (NodeFailed, OSError) as exc:
+        progress.note(f"The portal was not built, and everything else runs. To try again: ./admit up\n{exc}")
 
 
 def _show_demo(started: startup.StartResult, progress: Progress) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.devtools.site.node_packages import run_program
+from cli.node import run_program
 from tests.clients.client_tools import SETTINGS, write_description
 from tests.clients.conftest import Api
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.devtools.site.node_packages import install_packages, run_program
+from cli.node import install_packages, run_program
 from tests.clients.client_tools import TYPESCRIPT, write_description
 from tests.clients.conftest import Api
 

@@ -12,7 +12,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
-from cli.devtools.site.node_packages import NodeFailed, install_packages
+from cli.node import NodeFailed, install_packages
 
 _HERE: Final = Path(__file__).parent
 _SCRIPT: Final = "assets/mermaid.min.js"

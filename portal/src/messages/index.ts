@@ -1,0 +1,10 @@
+import en from "./en.json";
+
+declare module "use-intl" {
+  interface AppConfig {
+    Messages: typeof en;
+    Locale: "en";
+  }
+}
+
+export const messages = en;
