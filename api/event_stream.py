@@ -33,7 +33,7 @@ Slugs = Mapping[TenantId, str]
 # Limits of one process.
 MAX_CALLER_STREAMS = 6
 MAX_STREAMS = 500
-# Maximum number of tenants of all streams together. Listening to this many idle tenants takes about half a core.
+# Maximum number of tenants of all streams together. Listening to this many idle tenants takes two thirds of a core.
 MAX_STREAM_TENANTS = 10_000
 MAX_SECONDS: Final = 3_600.0
 # Interval at which a stream checks the caller's credential and permissions.

@@ -34,6 +34,7 @@ _Kinds = Literal["authentication", "accounting", "coa", "alarm", "endpoint", "ce
 _Key = Annotated[str, Query(max_length=63)]
 _STREAM: dict[str, Any] = {
     "response_class": EventStream,
+    "status_code": 200,
     "responses": {
         200: {
             "description": "Server-sent events: one message for each event or notice.",

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -287,9 +288,14 @@ def test_stream_of_tenants_resumes_without_gaps(live, agent, tenant_id, platform
         agent.write_named(tenant_id, "anna")
         agent.write_named(bravo, "bert", slug="bravo")
         until(lambda: len(stream.users) == 2, "two events")
-        agent.write(bravo)
-        agent.write(tenant_id)
-        until(lambda: int(stream.last_id or 0) > 1_000, "a position")
+        written_at = time.time() * 1_000
+
+        def has_passed() -> bool:
+            agent.write(bravo)
+            agent.write(tenant_id)
+            return int(stream.last_id or 0) > written_at
+
+        until(has_passed, "a position after these events")
     agent.write_named(tenant_id, "carl")
     agent.write_named(bravo, "dora", slug="bravo")
     with Stream(live, ALL, reader, after=stream.last_id) as resumed:
