@@ -36,7 +36,7 @@ ALL = "/v1/events"
 
 
 class _Tenant:
-    """What `auth` needs of a tenant."""
+    """Tenant with the fields that `auth` reads."""
 
     slot = 0
 
