@@ -9,6 +9,7 @@ from asyncio import BaseTransport, TimerHandle, Transport
 from http import HTTPStatus
 from typing import ClassVar, Self, cast
 
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from api.concurrency_limit import ConcurrencyLimit, ConcurrencySlot
@@ -20,7 +21,13 @@ HEAD_TIMEOUT_SECONDS = 10.0
 # half this size.
 MAX_REQUEST_BYTES = 128 * 1024
 _CHUNK_BYTES = 64 * 1024
+_ENDLESS_KEY = "admit.endless"
 _CLOSING_HEADERS = {"Connection": "close", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+
+def mark_endless(scope: Scope) -> None:
+    """Note that the response does not end. A shutdown then closes the connection instead of waiting."""
+    scope[_ENDLESS_KEY] = True
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -55,6 +62,12 @@ class BoundedHttp(HttpToolsProtocol):
         if self._place is not None:
             self._place.leave()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        if self.scope is not None and _ENDLESS_KEY in self.scope:
+            # The client may not read the rest.
+            self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Parse the data in pieces, so that bytes after the headers do not count as headers."""

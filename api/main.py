@@ -11,6 +11,7 @@ from api.application_state import MAX_THREADS, prepare_request_limit, prepare_si
 from api.caller import authenticate_before_body, needs_caller
 from api.change import IdempotentReplay, NotModified, render_not_modified, render_replay
 from api.credential_rate_limit import CredentialRateLimit
+from api.event_stream import prepare_event_streams
 from api.json_input import JsonInput, list_body_rules
 from api.openapi_document import install_openapi
 from api.pages import render_error_page
@@ -58,6 +59,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     install_openapi(app, V1)
     prepare_signing(app, settings)
     prepare_usage_cache(app)
+    prepare_event_streams(app)
     prepare_request_limit(app, MAX_THREADS)
     app.add_exception_handler(Exception, _handle_unexpected_error)
     app.add_exception_handler(IdempotentReplay, render_replay)

@@ -339,7 +339,8 @@ def _is_json(response: HTTPResponse) -> bool:
 
 
 def _copy(response: HTTPResponse, output: BinaryIO) -> None:
-    while chunk := response.read(_CHUNK):
+    is_stream = (response.getheader("content-type") or "").startswith("text/event-stream")
+    while chunk := (response.read1 if is_stream else response.read)(_CHUNK):
         output.write(chunk)
         output.flush()
 

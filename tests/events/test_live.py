@@ -30,6 +30,7 @@ from nac.logs.events.event_values import EventTenant
 from nac.logs.events.live_stream import (
     ALL_EVENTS,
     MAX_ENTRIES,
+    ListenerState,
     LiveEvent,
     StreamNotice,
     events_key,
@@ -447,7 +448,8 @@ def test_only_the_failing_event_is_skipped(shipping, alpha, redis_server, monkey
 
 def test_event_stream_receives_the_published_events(shipping, alpha, redis_server):
     async def first_event(journal, feed):
-        async with aclosing(listen_async(redis_server.url, [alpha.id])) as stream:
+        state = ListenerState([alpha.id], ALL_EVENTS, time.monotonic())
+        async with aclosing(listen_async(redis_server.url, state)) as stream:
             async for each in stream:
                 if isinstance(each, StreamNotice) and each.kind == "listening":
                     await asyncio.to_thread(until, lambda: feed.wanted, "somebody listens")

@@ -25,6 +25,10 @@ class AsgiResponse:
         return json.loads(self.body)
 
 
+def is_event_stream(start: Mapping[str, Any]) -> bool:
+    return any(value.startswith(b"text/event-stream") for name, value in start["headers"] if name == b"content-type")
+
+
 class AsgiCaller:
     """Calls `app` with one credential. Background work of the application does not start."""
 
@@ -84,6 +88,9 @@ class AsgiCaller:
 
         async def send(message: Any) -> None:
             parts.append(message)
+            if message["type"] == "http.response.start" and is_event_stream(message):
+                # Disconnect, because the stream does not end.
+                is_over.set()
             if message["type"] == "http.response.body" and not message.get("more_body"):
                 is_over.set()
 

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.access import RequiresSelf
 from nac.kit.permissions import PermissionLevel
+from tests.isolation.asgi_caller import is_event_stream
 from tests.isolation.installation import BY_NAME, Installation, Route
 from tests.isolation.request_isolation import RequestIsolation
 
@@ -49,9 +50,13 @@ class RollbackApplication:
         self.told: dict[tuple[str, int], bytes] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def receive_or_end() -> Message:
+            return {"type": "http.disconnect"} if is_endless else await receive()
+
         async def noting(message: Message) -> None:
-            nonlocal kind
+            nonlocal kind, is_endless
             if message["type"] == "http.response.start":
+                is_endless = is_event_stream(message)
                 name = getattr(scope.get("route"), "operation_id", None)
                 kind = (str(name), message["status"])
                 self.answered[kind] += 1
@@ -59,14 +64,14 @@ class RollbackApplication:
                 self.told.setdefault(kind, message.get("body", b"")[:500])
             await send(message)
 
-        kind = ("", 0)
+        kind, is_endless = ("", 0), False
         if any(method == scope["method"] and path.match(scope["path"]) for method, path in self._own):
             # A token is not a user.
             others = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
             scope = {**scope, "headers": [*others, *self._cookies]}
         async with self._turn:
             with self._open_isolation.open():
-                await self._app(scope, receive, noting)
+                await self._app(scope, receive_or_end, noting)
 
 
 def document(world: Installation) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""A real agent and radiusd: `admit watch` shows the activity of devices, even during an outage of Redis."""
+"""A real agent and radiusd: `admit watch` and event streams of the API show the activity of devices, even during an
+outage of Redis.
+"""
 
 import json
 import os
@@ -7,6 +9,7 @@ import subprocess
 import sys
 import threading
 
+import httpx
 import psycopg
 import pytest
 
@@ -14,9 +17,11 @@ from api.main import create_app
 from cli.layout import CHECKOUT
 from loadtest.radius_client import RadiusClient, Target
 from loadtest.workloads import BENCH_NAS, AccountingSource, BenchDevice, mab_request
-from nac.accounts.operator_tokens import get_key_file, make_key
+from nac.accounts.operator_tokens import OperatorToken, get_key_file, make_key, read_key
 from nac.kit.radius_packet import ACCESS_REJECT
 from tests.api.app_server import serve_app_on_port, settings_of_public
+from tests.api.v1.conftest import bearer
+from tests.api.v1.test_events import Stream
 from tests.polling import until
 
 pytestmark = pytest.mark.early
@@ -63,7 +68,11 @@ def environment(cell, database, redis_server, tmp_path):
     key.parent.mkdir(exist_ok=True)
     key.write_text(make_key())
     settings = settings_of_public(
-        database, tmp_path, ADMIT_MASTER_KEY_FILE=str(cell.folder / "master.key"), ADMIT_VAR_DIR=str(cell.folder)
+        database,
+        tmp_path,
+        ADMIT_MASTER_KEY_FILE=str(cell.folder / "master.key"),
+        ADMIT_VAR_DIR=str(cell.folder),
+        ADMIT_REDIS_URL=redis_server.url,
     )
     with serve_app_on_port(create_app(settings)) as url:
         yield _environment_of(cell, redis_server) | {"ADMIT_API_PORT": url.rpartition(":")[2]}
@@ -83,8 +92,24 @@ def _environment_of(cell, redis):
     return kept | {f"ADMIT_{name}": value for name, value in given.items()}
 
 
-def test_watch_shows_device_activity(environment, cell, add_tenant, database, redis_server):
+def test_live_events_show_device_activity(environment, cell, add_tenant, database, redis_server):
     tenant = add_tenant()
+    token = OperatorToken.make(read_key(get_key_file(cell.folder)), user="test").reveal()
+    address = f"http://127.0.0.1:{environment['ADMIT_API_PORT']}"
+    with (
+        httpx.Client(base_url=address, trust_env=False, timeout=20) as client,
+        Stream(client, f"/v1/tenants/{tenant.slug}/events", bearer(token), rejects="true") as stream,
+    ):
+        assert stream.wait_notice("listening")["tenant"] == tenant.slug
+        _show_activity(environment, cell, tenant, database, redis_server)
+        stream.wait_notice("lost")
+        stream.wait_notice("back")
+        until(lambda: len(stream.events) >= 3, "rejects before and after the outage")
+    assert {each["client"]["mac"][:-1] for each in stream.events} == {"02-AA-00-00-00-0"}
+    assert {each["event"] for each in stream.messages} == {"notice", "authentication"}
+
+
+def _show_activity(environment, cell, tenant, database, redis_server):
     server = tenant.server
     target = Target(server.host, server.auth_port, server.acct_port, server.secret.encode())
     watches = [

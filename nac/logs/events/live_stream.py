@@ -9,7 +9,7 @@ All Redis keys begin with `admit:live:<tenant>:`, so that a Redis ACL can restri
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
@@ -33,8 +33,13 @@ INTEREST_SECONDS = 9
 # If no entry arrives in this time, a listener reports that no agent sends events. For each listener, agents write an
 # entry at least once a second.
 SILENT_SECONDS = 5.0
-MAX_TENANTS = 100
+MAX_TENANTS = 1_000
+# Maximum entries of one read: of each stream, and of all streams together (32 MB).
 _READ_ENTRIES = 16
+_READ_ENTRIES_IN_ALL = 1_024
+# Pause after a read for each stream, because agents write an entry to each stream at least once a second. Without
+# pauses, a listener to a thousand streams would read all the time.
+_PAUSE_SECONDS = 0.000_25
 _BLOCK_SECONDS = 0.5
 _RETRY_SECONDS = 1.0
 _TIMEOUT_SECONDS = 2.0
@@ -147,22 +152,75 @@ class _TenantStream:
         self.is_silent: bool | None = None
 
 
+class _Entry(NamedTuple):
+    writer: bytes
+    first: int
+    lines: list[msgspec.Raw]
+
+
 class ListenerState:
     """Converts Redis replies to events and notices. Does no I/O, so that sync and async listeners can use it."""
 
-    def __init__(self, tenants: Collection[TenantId], wanted: EventFilter, now: float) -> None:
-        if not 0 < len(tenants) <= MAX_TENANTS:
-            raise ValueError(f"a listener needs 1 to {MAX_TENANTS} tenants")
-        self._tenants = {events_key(UUID(str(each))).encode(): _TenantStream(each, now) for each in tenants}
+    def __init__(
+        self,
+        tenants: Collection[TenantId],
+        wanted: EventFilter,
+        now: float,
+        *,
+        after: str = "",
+        admits: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Create the state.
+
+        `after` is the `resume_position` of an earlier listener. The listener then starts with the events after this
+        position, or reports that it missed events.
+
+        The listener calls `admits` for each event that matches the filter, and omits the event if the result is False.
+        """
+        self._tenants: dict[bytes, _TenantStream] = {}
         self._wanted = wanted
+        self._has_filter = wanted != ALL_EVENTS
+        self._admits = admits
+        self._after = after
         self._renewed_at = float("-inf")
         self._is_lost = False
         # Position of the last entry that was read, by stream.
         self.positions: dict[Any, Any] = {}
+        # Position for `after` of a later listener. Events after this position can repeat, but none is omitted. For one
+        # tenant, the position is the id of an entry; for several tenants, a time in milliseconds.
+        self.resume_position = after
+        # Whether the last read left events of a stream in Redis.
+        self.has_backlog = False
+        self.set_tenants(tenants, now)
+
+    def set_tenants(self, tenants: Collection[TenantId], now: float) -> None:
+        """Change the tenants. The listener receives new events of added tenants."""
+        if len(tenants) > MAX_TENANTS:
+            raise ValueError(f"a listener can have at most {MAX_TENANTS} tenants")
+        wanted = {events_key(UUID(str(each))).encode(): each for each in tenants}
+        if wanted.keys() - self._tenants.keys():
+            self._renewed_at = float("-inf")
+        self._tenants = {key: self._tenants.get(key) or _TenantStream(each, now) for key, each in wanted.items()}
+        self.positions = {key: position for key, position in self.positions.items() if key in wanted}
 
     @property
-    def streams(self) -> list[bytes]:
-        return list(self._tenants)
+    def unstarted(self) -> list[bytes]:
+        """Streams whose starting position is not set yet."""
+        return [stream for stream in self._tenants if stream not in self.positions]
+
+    @property
+    def start(self) -> str:
+        """Id of the entry, or `+`: the listener starts after the newest entry that is not newer than this id."""
+        return self._after or "+"
+
+    @property
+    def entries(self) -> int:
+        """Maximum number of entries of each stream in one read."""
+        return max(1, min(_READ_ENTRIES, _READ_ENTRIES_IN_ALL // max(1, len(self.positions))))
+
+    @property
+    def pause_seconds(self) -> float:
+        return 0.0 if self.has_backlog else len(self.positions) * _PAUSE_SECONDS
 
     def interest(self, now: float) -> list[str]:
         """Return the interest keys to set now, with the expiry INTEREST_SECONDS; [] if the keys need no renewal yet."""
@@ -171,34 +229,73 @@ class ListenerState:
         self._renewed_at = now
         return [interest_key(each.id) for each in self._tenants.values()]
 
-    def begin(self, newest: Sequence[bytes | None]) -> None:
-        """Set the starting positions. `newest` has the newest entry of each stream, or None for an empty stream."""
-        self.positions = {stream: position or b"0-0" for stream, position in zip(self._tenants, newest, strict=True)}
+    def begin(self, streams: Sequence[bytes], newest: Sequence[Any]) -> Iterator[StreamNotice]:
+        """Set the starting positions. `newest` has the reply of XREVRANGE for each stream, up to `start`."""
+        incomplete = []
+        for stream, entries in zip(streams, newest, strict=True):
+            tenant = self._tenants.get(stream)
+            if tenant is None:
+                # The caller removed the tenant meanwhile.
+                continue
+            position, fields = entries[0] if entries else (b"0-0", {})
+            self.positions[stream] = position
+            if not self._after:
+                continue
+            # Redis removes the oldest entries first. If this entry still exists, all later entries exist too.
+            entry = _parse_entry(fields)
+            if entry is None:
+                incomplete.append(tenant.id)
+            else:
+                tenant.next[entry.writer] = entry.first + len(entry.lines)
+        self._after = ""
+        if not self.resume_position:
+            self._advance(entries[0][0] for entries in newest if entries)
+        if incomplete:
+            yield StreamNotice("left-out", incomplete[0] if len(self._tenants) == 1 else None)
 
     def take(self, reply: _StreamReply, now: float) -> Iterator[LiveEvent | StreamNotice]:
         if self._is_lost:
             self._is_lost = False
             yield StreamNotice("back")
+        most, self.has_backlog = self.entries, False
         for stream, entries in reply:
-            tenant = self._tenants[stream]
+            tenant = self._tenants.get(stream)
+            if tenant is None:
+                self.positions.pop(stream, None)
+                continue
             for position, fields in entries:
                 self.positions[stream] = position
                 yield from self._entry(tenant, fields, now)
+            self.has_backlog |= len(entries) == most and entries[-1][1].get(b"events", b"[]") != b"[]"
+        self._advance(entries[-1][0] for _, entries in reply if entries)
         for tenant in self._tenants.values():
             if now - tenant.last_entry_at > SILENT_SECONDS and not tenant.is_silent:
                 tenant.is_silent = True
                 yield StreamNotice("silent", tenant.id)
 
+    def _advance(self, read: Iterable[bytes]) -> None:
+        """Update `resume_position` after a read. `read` has the position of the last entry of each stream."""
+        positions = list(read)
+        if not positions:
+            return
+        if len(self._tenants) == 1:
+            self.resume_position = positions[0].decode()
+            return
+        # Another stream can still get an entry in the same millisecond.
+        complete = min(int(each.partition(b"-")[0]) for each in positions) - 1
+        before = int(self.resume_position.partition("-")[0] or 0)
+        self.resume_position = str(max(before, complete))
+
     def _entry(
         self, tenant: _TenantStream, fields: Mapping[bytes, bytes], now: float
     ) -> Iterator[LiveEvent | StreamNotice]:
         tenant.last_entry_at = now
-        try:
-            writer, first, lines = fields[b"writer"], int(fields[b"first"]), _decode_lines(fields[b"events"])
-        except (KeyError, ValueError, RecursionError):
+        entry = _parse_entry(fields)
+        if entry is None:
             # An agent of another version wrote an entry in another format.
             yield StreamNotice("left-out", tenant.id)
             return
+        writer, first, lines = entry
         if tenant.is_silent is not False:
             tenant.is_silent = False
             yield StreamNotice("listening", tenant.id)
@@ -214,12 +311,15 @@ class ListenerState:
             yield StreamNotice("left-out", tenant.id, first - expected)
         tenant.next[writer] = max(expected, first + len(lines))
         for line in lines[max(0, expected - first) :]:
+            # Without a filter, the listener need not decode omitted events.
+            if not self._has_filter and not self._admits():
+                continue
             try:
                 event = from_json(bytes(line))
             except (ValueError, RecursionError):
                 yield StreamNotice("left-out", tenant.id, 1)
                 continue
-            if self._wanted.fits(event):
+            if not self._has_filter or (self._wanted.fits(event) and self._admits()):
                 yield LiveEvent(tenant.id, event, bytes(line))
 
     def lost(self) -> Iterator[StreamNotice]:
@@ -242,11 +342,12 @@ def listen(
     with connect_redis(url, timeout_seconds=_TIMEOUT_SECONDS) as client:
         while True:
             try:
-                if not state.positions:
-                    state.begin([_newest_position(client.xrevrange(stream, count=1)) for stream in state.streams])
+                if streams := state.unstarted:
+                    newest = [client.xrevrange(stream, max=state.start, count=1) for stream in streams]
+                    yield from state.begin(streams, newest)
                 for key in state.interest(time.monotonic()):
                     client.set(key, "1", ex=INTEREST_SECONDS)
-                reply: Any = client.xread(state.positions, count=_READ_ENTRIES, block=int(_BLOCK_SECONDS * 1000))
+                reply: Any = client.xread(state.positions, count=state.entries, block=int(_BLOCK_SECONDS * 1000))
             except (redis.RedisError, OSError):
                 client.connection_pool.disconnect()
                 yield from state.lost()
@@ -257,19 +358,31 @@ def listen(
             yield None
 
 
-async def listen_async(
-    url: str, tenants: Collection[TenantId], wanted: EventFilter = ALL_EVENTS
-) -> AsyncGenerator[LiveEvent | StreamNotice | None, None]:
-    """Do the same as `listen` for async callers. The caller must close the iterator (contextlib.aclosing)."""
-    state = ListenerState(tenants, wanted, time.monotonic())
+async def listen_async(url: str, state: ListenerState) -> AsyncGenerator[LiveEvent | StreamNotice | None, None]:
+    """Do the same as `listen` for async callers. The caller must close the iterator (contextlib.aclosing).
+
+    The caller can change the tenants of `state` meanwhile.
+    """
     async with redis.asyncio.Redis.from_url(url, **_redis_options(_TIMEOUT_SECONDS)) as client:
         while True:
             try:
-                if not state.positions:
-                    state.begin([_newest_position(await client.xrevrange(stream, count=1)) for stream in state.streams])
-                for key in state.interest(time.monotonic()):
-                    await client.set(key, "1", ex=INTEREST_SECONDS)
-                reply: Any = await client.xread(state.positions, count=_READ_ENTRIES, block=int(_BLOCK_SECONDS * 1000))
+                if streams := state.unstarted:
+                    async with client.pipeline(transaction=False) as pipeline:
+                        for stream in streams:
+                            pipeline.xrevrange(stream, max=state.start, count=1)
+                        newest = await pipeline.execute()
+                    for notice in state.begin(streams, newest):
+                        yield notice
+                if keys := state.interest(time.monotonic()):
+                    async with client.pipeline(transaction=False) as pipeline:
+                        for key in keys:
+                            pipeline.set(key, "1", ex=INTEREST_SECONDS)
+                        await pipeline.execute()
+                reply: Any = ()
+                if state.positions:
+                    reply = await client.xread(state.positions, count=state.entries, block=int(_BLOCK_SECONDS * 1000))
+                else:
+                    await asyncio.sleep(_BLOCK_SECONDS)
             except (redis.RedisError, OSError):
                 await client.connection_pool.disconnect()
                 for notice in state.lost():
@@ -280,10 +393,15 @@ async def listen_async(
             for item in state.take(reply, time.monotonic()):
                 yield item
             yield None
+            await asyncio.sleep(state.pause_seconds)
 
 
-def _newest_position(entries: Any) -> bytes | None:  # noqa: ANN401  # redis-py replies are untyped
-    return entries[0][0] if entries else None
+def _parse_entry(fields: Mapping[bytes, bytes]) -> _Entry | None:
+    """Return the entry; None if the format is unknown."""
+    try:
+        return _Entry(fields[b"writer"], int(fields[b"first"]), _decode_lines(fields[b"events"]))
+    except (KeyError, ValueError, RecursionError):
+        return None
 
 
 def _user_names(event: Event) -> list[str]:

@@ -10,6 +10,7 @@ from nac.core.access.grants import TenantReach
 from nac.kit.db.queries import contains_text, in_array
 from nac.kit.db.sort_orders import PageSpan, SortOrders
 from nac.kit.ids import MspId, TenantId
+from nac.kit.validation import parse_id
 from nac.models import (
     Certificate,
     CertificateAuthority,
@@ -70,9 +71,13 @@ def list_visible(
     msp_id: MspId | None,
     text: str,
     statuses: Collection[str],
+    keys: Collection[str],
     has_two_factors: bool,
 ) -> Sequence[Tenant]:
     query = span.of(select(Tenant)).where(*_reach_clauses(reach, has_two_factors=has_two_factors))
+    if keys:
+        ids = [each for each in map(parse_id, keys) if each is not None]
+        query = query.where(or_(in_array(Tenant.slug, keys), in_array(Tenant.id, ids)))
     if msp_id is not None:
         query = query.where(Tenant.msp_id == msp_id)
     return session.scalars(_narrow(query, text, statuses)).all()

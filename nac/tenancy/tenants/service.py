@@ -416,12 +416,13 @@ def list_visible(
     msp: str = "",
     text: str = "",
     statuses: Collection[TenantStatus] = (),
+    keys: Collection[str] = (),
     has_two_factors: bool = True,
 ) -> Sequence[Tenant]:
     """List tenants of all MSPs within `reach`. Needs PlatformScope, or the scope of an MSP or tenant.
 
     If `has_two_factors` is false, the list excludes tenants that require two factors. `msp` is the slug or id of an
-    MSP. `text` is a part of the tenant's slug or name.
+    MSP. `text` is a part of the tenant's slug or name. `keys` are slugs and ids; the list excludes other tenants.
     """
     place = find_msp(session, msp) if msp else None
     if msp and place is None:
@@ -433,6 +434,7 @@ def list_visible(
         msp_id=place.msp_id if place else None,
         text=text,
         statuses=statuses,
+        keys=keys,
         has_two_factors=has_two_factors,
     )
 
