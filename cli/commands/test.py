@@ -38,6 +38,7 @@ _CHECKS: dict[str, tuple[str, ...]] = {
         "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())",
     ),
     "house": (*_PYTHON, "cli.devtools.lint"),
+    "portal": (*_PYTHON, "cli.devtools.portal_check"),
 }
 
 

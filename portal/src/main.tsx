@@ -15,11 +15,13 @@ import "./design/components.css";
 applyTheme();
 restorePage();
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+// Texts are English. Dates and numbers follow the English of the browser, such as en-US or en-GB.
+const locale = navigator.language.startsWith("en") ? navigator.language : "en-GB";
 const root = document.getElementById("portal");
 if (!root) throw new Error("index.html has no element #portal");
 createRoot(root).render(
   <StrictMode>
-    <IntlProvider locale="en" messages={messages} timeZone={zone}>
+    <IntlProvider locale={locale} messages={messages} timeZone={zone}>
       <QueryClientProvider client={queryClient}>
         <SignedIn>
           <RouterProvider router={router} />

@@ -78,14 +78,14 @@ function TimelineRow({ item }: { item: Item }) {
         <div className="row">
           {decision ? (
             <Link to="." search={{ decision: decision.newest.id }} resetScroll={false}>
-              {item.title}
+              {decision.newest.title}
             </Link>
           ) : (
             <span>{item.title}</span>
           )}
           {decision && decision.count > 1 ? <Tag>{t("times", { count: decision.count })}</Tag> : null}
         </div>
-        {item.detail ? <p className="small muted">{item.detail}</p> : null}
+        <p className="small muted">{decision ? describe(decision.newest) : item.detail}</p>
         {decision && decision.count > 1 ? (
           <p className="small muted">{t.rich("since", { time: () => <Time at={decision.first_at} /> })}</p>
         ) : null}
@@ -93,6 +93,11 @@ function TimelineRow({ item }: { item: Item }) {
       </div>
     </li>
   );
+}
+
+function describe(decision: Schemas["Decision"]): string {
+  const { nas, nas_port: port, method, rule, vlan } = decision;
+  return [nas, port, method, rule, vlan && `VLAN ${vlan}`].filter(Boolean).join(" · ");
 }
 
 function Differences({ differences }: { differences: Schemas["AuditDifference"][] }) {

@@ -44,6 +44,7 @@ export function useLiveEvents(url: string, isPaused: boolean): LiveEvents {
     let source: EventSource | null = null;
     let retry: ReturnType<typeof setTimeout> | undefined;
     let arrived: LogEntry[] = [];
+    let seen = new Set<string>();
     let sampled: Sampled | null = null;
     let sampledAt = 0;
     let isSilent = false;
@@ -60,7 +61,13 @@ export function useLiveEvents(url: string, isPaused: boolean): LiveEvents {
         if (source?.readyState === EventSource.CLOSED) retry = setTimeout(listen, RETRY_MILLISECONDS);
       };
       source.addEventListener("authentication", (message: MessageEvent<string>) => {
-        arrived.push(entryFromEvent(JSON.parse(message.data) as DecisionEvent));
+        const entry = entryFromEvent(JSON.parse(message.data) as DecisionEvent);
+        // After a reconnection, the server can send events again.
+        const key = `${entry.tenant}/${entry.id}`;
+        if (seen.has(key)) return;
+        seen.add(key);
+        if (seen.size > 2 * MAX_ENTRIES) seen = new Set([...seen].slice(-MAX_ENTRIES));
+        arrived.push(entry);
         if (arrived.length > MAX_ENTRIES) arrived = arrived.slice(-MAX_ENTRIES);
       });
       source.addEventListener("notice", (message: MessageEvent<string>) => {

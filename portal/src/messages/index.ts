@@ -3,7 +3,6 @@ import en from "./en.json";
 declare module "use-intl" {
   interface AppConfig {
     Messages: typeof en;
-    Locale: "en";
   }
 }
 
