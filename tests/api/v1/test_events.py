@@ -5,24 +5,30 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
 import redis
 from sqlalchemy import Engine, text
+from sqlalchemy.orm import Session
 
 import nac.logs.events.live_stream
 from api import event_stream
 from api.main import create_app
 from api.v1 import events as event_routes
+from nac.accounts.sign_in.secret_texts import SignInText
+from nac.kit.clock import utc_now
 from nac.kit.ids import TenantId
 from nac.logs.events import accounting as accounting_events
 from nac.logs.events import authentication
 from nac.logs.events.document import Event, to_json
 from nac.logs.events.event_values import EventTenant
 from nac.logs.events.live_stream import MAX_ENTRIES, build_entry, events_key
+from nac.models import Membership, Person, SignIn
 from tests.agent.journal_records import AT, auth
 from tests.api.app_server import serve_app, settings_of_public
 from tests.api.v1.conftest import As, bearer
@@ -348,6 +354,40 @@ def test_revoked_token_ends_the_stream(live, agent, owner_engine: Engine, reader
             connection.execute(text("UPDATE api_tokens SET revoked_at = now() WHERE tenant_id IS NOT NULL"))
         assert stream.is_over.wait(10)
     assert live.get(path, headers=reader).status_code == 401
+
+
+def test_streams_of_a_person_follow_their_permissions(
+    live, agent, tenant_id, platform, app_engine, owner_engine
+) -> None:
+    bravo = make_tenant(app_engine, platform, "bravo").id
+    person_id, sign_in, until_at = uuid4(), SignInText.make(), utc_now() + timedelta(days=1)
+    with Session(owner_engine) as session, session.begin():
+        session.add(Person(id=person_id, email="ann@acme.example", name="ann"))
+        session.flush()
+        member = {"person_id": person_id, "role": "auditor", "created_by": "test"}
+        session.add_all(Membership(tenant_id=each, **member) for each in (tenant_id, bravo))
+        signed_in = {"public_id": sign_in.public_id, "secret_sha256": sign_in.digest(), "factors": ["password"]}
+        session.add(SignIn(person_id=person_id, expires_at=until_at, last_seen_at=utc_now(), **signed_in))
+    cookie = {"Cookie": f"admit={sign_in.reveal()}"}
+    with Stream(live, ALL, cookie) as stream, Stream(live, "/v1/tenants/bravo/events", cookie) as lost:
+        agent.write_named(tenant_id, "anna")
+        agent.write_named(bravo, "bert", slug="bravo")
+        until(lambda: set(stream.users) == {"anna", "bert"}, "events of both tenants")
+        with owner_engine.begin() as connection:
+            connection.execute(text("DELETE FROM memberships WHERE tenant_id = :id"), {"id": bravo})
+        assert lost.is_over.wait(10)
+
+        def is_removed() -> bool:
+            before, carls = stream.users.count("bert"), stream.users.count("carl")
+            agent.write_named(bravo, "bert", slug="bravo")
+            agent.write_named(tenant_id, "carl")
+            until(lambda: stream.users.count("carl") > carls, "an event of the other tenant")
+            return stream.users.count("bert") == before
+
+        until(is_removed, "no more events of the tenant")
+        with owner_engine.begin() as connection:
+            connection.execute(text("UPDATE sign_ins SET ended_at = now() WHERE person_id = :id"), {"id": person_id})
+        assert stream.is_over.wait(10)
 
 
 def test_stream_ends_after_its_time_limit(live, agent, reader, monkeypatch) -> None:
