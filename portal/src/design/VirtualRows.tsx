@@ -20,7 +20,7 @@ export interface VirtualRowsProps<T> {
   /** Cells in the order of `columns`. One of them contains the link that opens the row. */
   renderCells: (row: T) => ReactNode[];
   rowHeight?: number;
-  selectedKey?: string | undefined;
+  isSelected?: (row: T) => boolean;
   onEndReached?: () => void;
 }
 
@@ -68,7 +68,7 @@ export function VirtualRows<T>(props: VirtualRowsProps<T>) {
               role="row"
               aria-rowindex={item.index + 2}
               className="rows-row"
-              data-selected={key === props.selectedKey || undefined}
+              data-selected={props.isSelected?.(row) || undefined}
               style={{ height: item.size, transform: `translateY(${item.start - offset}px)` }}
             >
               {columns.map((column, index) => (

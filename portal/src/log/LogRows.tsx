@@ -34,9 +34,9 @@ export function LogRows({ label, entries, renderLink, showsTenant, selectedId, o
         label={label}
         columns={columns}
         rows={entries}
-        rowKey={(entry) => entry.id}
+        rowKey={(entry) => `${entry.tenant}/${entry.id}`}
         rowHeight={52}
-        selectedKey={selectedId}
+        isSelected={(entry) => entry.id === selectedId}
         {...(onEndReached ? { onEndReached } : {})}
         renderCells={(entry) => [
           <Time key="at" at={entry.at} />,
