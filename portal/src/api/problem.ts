@@ -1,5 +1,7 @@
 /** An error response of the API (problem details, RFC 9457). */
 
+import { withoutSteps } from "./advice";
+
 export interface Mistake {
   place: string;
   detail: string;
@@ -24,7 +26,7 @@ export class Problem extends Error {
     this.status = status;
     this.code = text(body.code);
     this.detail = detail;
-    this.remedy = text(body.remedy);
+    this.remedy = withoutSteps(text(body.remedy));
     this.place = text(body.place);
     this.mistakes = Array.isArray(body.mistakes) ? (body.mistakes as Mistake[]) : [];
     this.requestId = headers.get("x-request-id") ?? "";

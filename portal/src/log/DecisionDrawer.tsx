@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { CircleCheck, CircleDashed } from "lucide-react";
 import { useState } from "react";
 import { useTranslations } from "use-intl";
+import { withoutSteps } from "../api/advice";
 import { $api, type Schemas } from "../api/client";
 import { Problem } from "../api/problem";
 import { Button } from "../design/Button";
@@ -12,6 +13,7 @@ import { VerdictTag } from "../design/Tag";
 import { Time } from "../design/Time";
 import { DeviceActions } from "../devices/DeviceActions";
 import { usePermissions } from "../layout/access";
+import { deviceLabel, isMacOf } from "./entry";
 
 type Decision = Schemas["DecisionDetail"];
 const HISTORY_ROWS = 6;
@@ -60,7 +62,7 @@ function DecisionView({ tenant, id, onClose }: { tenant: string; id: string; onC
               <Time at={data.at} />
             </span>
           </div>
-          <h2>{data.user || data.mac || t("unknownDevice")}</h2>
+          <h2>{deviceLabel(data) || t("unknownDevice")}</h2>
         </div>
         <CloseButton onPress={onClose} />
       </div>
@@ -85,7 +87,7 @@ export function Answer({
   return (
     <Message tone={decision.permitted ? "good" : "bad"} title={decision.title}>
       {decision.detail ? <p>{decision.detail}</p> : null}
-      {decision.remedy ? <p>{decision.remedy}</p> : null}
+      {decision.remedy ? <p>{withoutSteps(decision.remedy)}</p> : null}
     </Message>
   );
 }
@@ -116,7 +118,7 @@ function Facts({ tenant, decision }: { tenant: string; decision: Decision }) {
   const t = useTranslations("decision");
   const pairs = [
     { name: t("mac"), value: decision.mac },
-    { name: t("user"), value: decision.user },
+    { name: t("user"), value: isMacOf(decision.user, decision.mac) ? "" : decision.user },
     { name: t("outerUser"), value: decision.outer_user },
     { name: t("nas"), value: joined(decision.nas, decision.nas_port) },
     { name: t("nasAddress"), value: decision.nas_address },
@@ -129,8 +131,7 @@ function Facts({ tenant, decision }: { tenant: string; decision: Decision }) {
     { name: t("rule"), value: decision.rule },
     {
       name: t("policy"),
-      value:
-        decision.policy && t("policyVersion", { policy: decision.policy, version: decision.policy_version }),
+      value: decision.policy_version ? t("version", { version: decision.policy_version }) : "",
     },
     { name: t("vlan"), value: decision.vlan },
     { name: t("addresses"), value: decision.addresses.join(", ") },

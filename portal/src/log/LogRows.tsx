@@ -3,7 +3,7 @@ import { useTranslations } from "use-intl";
 import { VerdictTag } from "../design/Tag";
 import { Time } from "../design/Time";
 import { type Column, VirtualRows } from "../design/VirtualRows";
-import type { LogEntry } from "./entry";
+import { deviceLabel, type LogEntry } from "./entry";
 import "./log.css";
 
 export interface LogRowsProps {
@@ -43,8 +43,10 @@ export function LogRows({ label, entries, renderLink, showsTenant, selectedId, o
           <VerdictTag key="result" decision={entry} />,
           ...(showsTenant ? [entry.tenant] : []),
           <span key="device" className="two-lines">
-            {renderLink(entry, entry.user || entry.mac || t("unknownDevice"))}
-            {entry.user && entry.mac ? <span className="muted code">{entry.mac}</span> : null}
+            {renderLink(entry, deviceLabel(entry) || t("unknownDevice"))}
+            {entry.mac && deviceLabel(entry) !== entry.mac ? (
+              <span className="muted code">{entry.mac}</span>
+            ) : null}
           </span>,
           <span key="reason" className="two-lines">
             <span className="clip" title={entry.title}>

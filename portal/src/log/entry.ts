@@ -74,3 +74,13 @@ export function parseMac(text: string): string {
   const digits = text.replaceAll(/[^0-9a-f]/gi, "").toLowerCase();
   return (digits.match(/../g) ?? []).join(":");
 }
+
+/** Whether the user name is only the MAC address. In MAC authentication, the switch sends the address as user name. */
+export function isMacOf(user: string, mac: string | null): boolean {
+  return mac !== null && parseMac(user) === mac;
+}
+
+/** The user, or the MAC address without a user; "" if both are unknown. */
+export function deviceLabel(entry: { user: string; mac: string | null }): string {
+  return isMacOf(entry.user, entry.mac) ? (entry.mac ?? "") : entry.user || (entry.mac ?? "");
+}
