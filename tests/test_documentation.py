@@ -184,6 +184,7 @@ def test_names_in_how_to_add_exist_in_the_code():
     names = {name for pair in quoted for name in pair if name}
     assert len(names) > 30
     files = [path for kind in ("py", "sql", "toml", "html") for path in CHECKOUT.glob(f"[a-z]*/**/*.{kind}")]
+    files += (CHECKOUT / "portal" / "src").rglob("*.tsx")
     words = {word for path in files if path != Path(__file__) for word in re.findall(r"\w+", path.read_text("utf-8"))}
     assert names - words == set()
 
