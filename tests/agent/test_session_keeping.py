@@ -173,6 +173,8 @@ class TestHistory:
         for nas in (Reports(alpha), Reports(bravo)):
             journal.ship(*(nas.start(session=f"s{number}") for number in range(20)), *nas.session(session="over"))
         remove_from_cell(owner, bravo)
+        # A bitmap scan also counts index entries of old row versions.
+        owner.execute("VACUUM sessions")
         given = {"tenant": str(alpha.id), "rows": 100, "first_start": "infinity", "first_id": 99, "last_id": 0}
         given |= {"last_start": "-infinity", "now": "2100-01-01", "heard_since": "2000-01-01", "least": 60}
         with session_scope(CellScope(journal.acct._cell_id), engine=journal.acct._engine) as session:

@@ -18,6 +18,9 @@ from tests.isolation.request_isolation import RequestIsolation
 from tests.isolation.tenant_contents import NOUNS
 from tests.statements import counted
 
+# Before the long tests of this folder: confirmations and the last use of tokens are only new for some minutes.
+pytestmark = pytest.mark.early
+
 # On a busy machine a route checks a second time whether the change is live.
 _MORE = 1
 # Statements that set a scope, which elsewhere share a message with the transaction's beginning (kit/db/session.py), and

@@ -124,7 +124,7 @@ def test_self_test_reports_a_killed_cell_and_the_next_passes(
         unheard = run(acme, cell, worker_engine)
     assert (unheard.state, unheard.passed) == ("failed", False)
     assert unheard.error.startswith(
-        "The tenant's cell did not receive the test certificates in time. Check that its agent"
+        "The tenant's cell did not receive the test certificates in time. Check that the cell's agent"
     )
     cell.start()
     again = run(acme, cell, worker_engine)

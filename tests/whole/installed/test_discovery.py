@@ -102,7 +102,7 @@ def test_device_is_admitted_by_vendor_soon_after_first_seen(alpha, bravo):
         until(lambda: other.is_admitted(mac), "the vendor is live there, too")
     (listed,) = [row for row in alpha.admit("endpoint", "inbox") if row["mac"].replace(":", "") == mac]
     assert (listed["vendor"], listed["site"], listed["method"]) == ("Brother industries, LTD.", "main", "mab")
-    assert alpha.admit("endpoint", "classify", mac, "--block")[0]["mac"] == listed["mac"]
+    assert alpha.admit("endpoint", "classify", mac, "--block")["items"][0]["mac"] == listed["mac"]
     with NasPackets(alpha.made) as wire, NasPackets(bravo.made) as other:
         assert wire.verdict(mac) == ACCESS_REJECT
         assert other.verdict(mac) == ACCESS_ACCEPT
