@@ -88,3 +88,20 @@ GRANT SELECT ON accounting_log TO admit_app;
 GRANT INSERT ON accounting_log TO admit_cell;
 GRANT SELECT, DELETE ON accounting_log TO admit_worker;
 GRANT USAGE ON SEQUENCE accounting_log_id_seq TO admit_cell;
+
+-- Decisions by minute (60 seconds) and by hour (3600 seconds), so that charts need not read auth_log.
+-- Shippers write both with auth_log, so there are no foreign keys.
+CREATE TABLE decision_counts (
+    tenant_id uuid NOT NULL,
+    seconds int NOT NULL CONSTRAINT ck_decision_counts_seconds CHECK (seconds IN (60, 3600)),
+    start_at timestamptz NOT NULL,
+    -- What happened to the device. `verdict` in auth_log can differ in monitor mode.
+    outcome text NOT NULL
+        CONSTRAINT ck_decision_counts_outcome CHECK (outcome IN ('permitted', 'quarantined', 'rejected')),
+    reason text NOT NULL,
+    decisions bigint NOT NULL,
+    CONSTRAINT pk_decision_counts PRIMARY KEY (tenant_id, seconds, start_at, outcome, reason)
+) WITH (fillfactor = 70);
+GRANT SELECT, DELETE ON decision_counts TO admit_app, admit_worker;
+GRANT SELECT, INSERT ON decision_counts TO admit_cell;
+GRANT UPDATE (decisions) ON decision_counts TO admit_cell;

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any, TypeVar
 
 from sqlalchemy import Select, and_, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session
@@ -13,6 +14,7 @@ from nac.kit.ids import MspId, TenantId
 from nac.models import (
     Certificate,
     CertificateAuthority,
+    DecisionCount,
     EndpointEvidence,
     EndpointSighting,
     EndpointWork,
@@ -23,6 +25,8 @@ from nac.models import (
     SecretRotation,
     Tenant,
 )
+
+Query = TypeVar("Query", bound=Select[*tuple[Any, ...]])
 
 ORDERS = SortOrders(
     {
@@ -72,7 +76,11 @@ def list_visible(
     statuses: Collection[str],
     has_two_factors: bool,
 ) -> Sequence[Tenant]:
-    query = span.of(select(Tenant))
+    query = restrict_to_reach(span.of(select(Tenant)), reach, msp_id=msp_id, has_two_factors=has_two_factors)
+    return session.scalars(_narrow(query, text, statuses)).all()
+
+
+def restrict_to_reach(query: Query, reach: TenantReach, *, msp_id: MspId | None, has_two_factors: bool) -> Query:
     if not reach.everything:
         of_msp = or_(in_array(Tenant.msp_id, reach.msps), in_array(Tenant.id, reach.chosen))
         stands = ~func.is_suspended_msp(Tenant.msp_id)
@@ -81,7 +89,7 @@ def list_visible(
         query = query.where(~func.wants_two_factors(Tenant.msp_id, Tenant.id))
     if msp_id is not None:
         query = query.where(Tenant.msp_id == msp_id)
-    return session.scalars(_narrow(query, text, statuses)).all()
+    return query
 
 
 def _narrow(query: Select[Tenant], text: str, statuses: Collection[str]) -> Select[Tenant]:
@@ -131,7 +139,7 @@ def extend_rotations(session: Session, tenant_id: TenantId, *, until: datetime) 
 def delete_tenant_rows(session: Session, tenant_id: TenantId) -> None:
     """Delete the tenant and its rows, except logs. A later job deletes logs in batches."""
     for unreferenced in (
-        *(RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork, PolicyHits),
+        *(RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork, PolicyHits, DecisionCount),
         ExternalCertificate,
     ):
         session.execute(delete(unreferenced).where(unreferenced.tenant_id == tenant_id))
