@@ -16,16 +16,28 @@ def upgrade() -> None:
             tenant_id uuid NOT NULL,
             seconds int NOT NULL CONSTRAINT ck_decision_counts_seconds CHECK (seconds IN (60, 3600)),
             start_at timestamptz NOT NULL,
-            outcome text NOT NULL
-                CONSTRAINT ck_decision_counts_outcome CHECK (outcome IN ('permitted', 'quarantined', 'rejected')),
-            reason text NOT NULL,
-            decisions bigint NOT NULL,
-            CONSTRAINT pk_decision_counts PRIMARY KEY (tenant_id, seconds, start_at, outcome, reason)
+            permitted bigint NOT NULL,
+            quarantined bigint NOT NULL,
+            rejected bigint NOT NULL,
+            CONSTRAINT pk_decision_counts PRIMARY KEY (tenant_id, seconds, start_at)
         ) WITH (fillfactor = 70)
     """)
     op.execute("GRANT SELECT, DELETE ON decision_counts TO admit_app, admit_worker")
     op.execute("GRANT SELECT, INSERT ON decision_counts TO admit_cell")
-    op.execute("GRANT UPDATE (decisions) ON decision_counts TO admit_cell")
+    op.execute("GRANT UPDATE (permitted, quarantined, rejected) ON decision_counts TO admit_cell")
+    op.execute("""
+        CREATE TABLE reject_counts (
+            tenant_id uuid NOT NULL,
+            seconds int NOT NULL CONSTRAINT ck_reject_counts_seconds CHECK (seconds IN (60, 3600)),
+            start_at timestamptz NOT NULL,
+            reason text NOT NULL,
+            rejected bigint NOT NULL,
+            CONSTRAINT pk_reject_counts PRIMARY KEY (tenant_id, seconds, start_at, reason)
+        ) WITH (fillfactor = 70)
+    """)
+    op.execute("GRANT SELECT, DELETE ON reject_counts TO admit_app, admit_worker")
+    op.execute("GRANT SELECT, INSERT ON reject_counts TO admit_cell")
+    op.execute("GRANT UPDATE (rejected) ON reject_counts TO admit_cell")
     op.execute("""
         CREATE TABLE nas_sightings (
             nas_id uuid CONSTRAINT pk_nas_sightings PRIMARY KEY,

@@ -31,7 +31,7 @@ from nac.models.enrolment import EnrolmentSecret
 from nac.models.export import ExportJob
 from nac.models.feed import EndpointExpiry, EventNote, Feed, FeedMark
 from nac.models.job import IdempotencyKey, Job
-from nac.models.log import AccountingLog, AuthLog, DecisionCount
+from nac.models.log import AccountingLog, AuthLog, DecisionCount, RejectCount
 from nac.models.mail import Mail
 from nac.models.policy import Policy, PolicyHits, PolicyVersion
 from nac.models.pool import Pool, PoolAddress

@@ -21,7 +21,7 @@ from nac.kit.permissions import Permission
 
 AUTH_LOG_ID = Sequence("auth_log_id_seq", metadata=Base.metadata)
 ACCOUNTING_LOG_ID = Sequence("accounting_log_id_seq", metadata=Base.metadata)
-# Periods of DecisionCount.
+# Periods of DecisionCount and RejectCount.
 MINUTE_SECONDS, HOUR_SECONDS = 60, 3_600
 # Retention deletes older counts.
 MINUTES_KEPT, HOURS_KEPT = timedelta(days=2), timedelta(days=90)
@@ -137,9 +137,10 @@ class AccountingLog(Base):
 
 
 class DecisionCount(Base):
-    """Number of decisions with an outcome and a reason in a minute or hour. Only the agent writes the rows.
+    """Numbers of decisions in a minute or hour. Only the agent writes the rows.
 
-    Each decision counts in the row of its minute and in the row of its hour. Self-tests do not count.
+    Each decision counts in the row of its minute and in the row of its hour. Rejects that the cell counted instead of
+    logging each of them (`AuthLog.suppressed`) count too. Self-tests do not count.
     """
 
     __tablename__ = "decision_counts"
@@ -150,8 +151,20 @@ class DecisionCount(Base):
     # Length of the period: MINUTE_SECONDS or HOUR_SECONDS.
     seconds: Mapped[int] = mapped_column(primary_key=True)
     start_at: Mapped[datetime] = mapped_column(primary_key=True)
-    # permitted | quarantined | rejected
-    outcome: Mapped[str] = mapped_column(primary_key=True)
+    permitted: Mapped[int] = mapped_column(BigInteger())
+    quarantined: Mapped[int] = mapped_column(BigInteger())
+    rejected: Mapped[int] = mapped_column(BigInteger())
+
+
+class RejectCount(Base):
+    """Number of rejects with a reason in a minute or hour, as in `DecisionCount`."""
+
+    __tablename__ = "reject_counts"
+    purge = Purge.LATE_ROWS
+    tenant_file = FileExclusion("counted again from new decisions")
+
+    tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
+    seconds: Mapped[int] = mapped_column(primary_key=True)
+    start_at: Mapped[datetime] = mapped_column(primary_key=True)
     reason: Mapped[str] = mapped_column(primary_key=True)
-    # Includes rejects that the cell counted instead of logging each of them (`AuthLog.suppressed`).
-    decisions: Mapped[int] = mapped_column(BigInteger())
+    rejected: Mapped[int] = mapped_column(BigInteger())

@@ -22,9 +22,11 @@ Document = dict[str, Any]
 # Responses that are not lists of rows, or are always short.
 OTHERWISE: Final = {
     "listCertificateProfiles": "a fixed set: those that are built in",
+    "listDecisionCounts": "one for each interval of a period of at most 1,500 intervals",
     "listMyGrants": "one document of what the asker may do where",
     "listMyPlaces": "in one order, that of its key, and for as long as a person has places",
     "listPolicyAttributes": "a fixed set: what policies can ask for",
+    "listRejectReasons": "sums by reason code, of which there are about sixty",
     "listRetention": "a fixed set: the logs",
     "listRetentionLimits": "a fixed set: the logs",
     "listSecretRotationNases": "in one order, that of its key: worked out of three tables",

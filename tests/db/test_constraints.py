@@ -47,6 +47,7 @@ _NOT_ASKED_FOR = {
     "pk_redecision_failures",
     "pk_redecision_items",
     "pk_redecision_settings",
+    "pk_reject_counts",
     "pk_retention_limits",
     "pk_retention_notices",
     "pk_retention_terms",

@@ -39,7 +39,7 @@ OWNED = sorted(_TENANT_TABLES.keys() - _SHARED)
 # Cells write these tables and only read all others.
 LOGS = {
     *("auth_log", "accounting_log", "sessions", "endpoint_sightings", "endpoint_evidence", "endpoint_work"),
-    *("policy_hits", "decision_counts"),
+    *("policy_hits", "decision_counts", "reject_counts"),
     "external_certificates",
     *("nas_restarts", "session_history", "usage_hours"),
     *("secret_sightings", "nas_signatures", "nas_sightings"),

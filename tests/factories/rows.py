@@ -51,7 +51,7 @@ _BY_NAME: dict[str, Any] = {
     "scep_webhooks.settings": {"url": "https://mdm.corp.example/check"},
     "event_notes.kind": "alarm",
     "decision_counts.seconds": 60,
-    "decision_counts.outcome": "rejected",
+    "reject_counts.seconds": 60,
     "self_tests.state": "queued",
     "secret_rotations.state": "running",
     "secret_rotations.at_end": "finish",

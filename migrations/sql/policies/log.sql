@@ -31,3 +31,11 @@ CREATE POLICY tenant_scope ON decision_counts TO admit_app, admit_worker
 CREATE POLICY cell_scope ON decision_counts TO admit_cell
     USING (tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id()))
     WITH CHECK (tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id()));
+
+ALTER TABLE reject_counts ENABLE ROW LEVEL SECURITY;
+CREATE POLICY tenant_scope ON reject_counts TO admit_app, admit_worker
+    USING (tenant_id = scope_tenant_id())
+    WITH CHECK (tenant_id = scope_tenant_id());
+CREATE POLICY cell_scope ON reject_counts TO admit_cell
+    USING (tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id()))
+    WITH CHECK (tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id()));

@@ -4,6 +4,7 @@ Both periods are counted here. So a reader of hours need not add up minutes, and
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
 import psycopg
 
@@ -13,41 +14,59 @@ from nac.models.log import HOUR_SECONDS, MINUTE_SECONDS
 _MINUTE_MICROSECONDS = MINUTE_SECONDS * 1_000_000
 
 # In the order of keys, so that two cells of one tenant do not deadlock.
-_MERGE = """
-INSERT INTO decision_counts AS known (tenant_id, seconds, start_at, outcome, reason, decisions)
-SELECT c.tenant_id, c.seconds, to_timestamp(c.start_at), c.outcome, c.reason, c.decisions
-FROM unnest(%s::uuid[], %s::int[], %s::float8[], %s::text[], %s::text[], %s::bigint[])
-    c (tenant_id, seconds, start_at, outcome, reason, decisions)
-ORDER BY c.tenant_id, c.seconds, c.start_at, c.outcome, c.reason
-ON CONFLICT (tenant_id, seconds, start_at, outcome, reason) DO UPDATE SET
-    decisions = known.decisions + excluded.decisions
+_MERGE_DECISIONS = """
+INSERT INTO decision_counts AS known (tenant_id, seconds, start_at, permitted, quarantined, rejected)
+SELECT c.tenant_id, c.seconds, to_timestamp(c.start_at), c.permitted, c.quarantined, c.rejected
+FROM unnest(%s::uuid[], %s::int[], %s::float8[], %s::bigint[], %s::bigint[], %s::bigint[])
+    c (tenant_id, seconds, start_at, permitted, quarantined, rejected)
+ORDER BY c.tenant_id, c.seconds, c.start_at
+ON CONFLICT (tenant_id, seconds, start_at) DO UPDATE SET
+    permitted = known.permitted + excluded.permitted, quarantined = known.quarantined + excluded.quarantined,
+    rejected = known.rejected + excluded.rejected
 """
+_MERGE_REJECTS = """
+INSERT INTO reject_counts AS known (tenant_id, seconds, start_at, reason, rejected)
+SELECT c.tenant_id, c.seconds, to_timestamp(c.start_at), c.reason, c.rejected
+FROM unnest(%s::uuid[], %s::int[], %s::float8[], %s::text[], %s::bigint[])
+    c (tenant_id, seconds, start_at, reason, rejected)
+ORDER BY c.tenant_id, c.seconds, c.start_at, c.reason
+ON CONFLICT (tenant_id, seconds, start_at, reason) DO UPDATE SET rejected = known.rejected + excluded.rejected
+"""
+_PERMITTED, _QUARANTINED, _REJECTED = range(3)
+
+# Tenant id, length of the period in seconds, and start of the period in epoch seconds.
+_Period = tuple[str, int, int]
 
 
 class DecisionCounts:
     def __init__(self) -> None:
-        # Number of decisions by tenant id, minutes since 1970, outcome and reason.
-        self._counted: Counter[tuple[str, int, str, str]] = Counter()
+        # Number of decisions by tenant id, minutes since 1970, and the fields that make the outcome. The outcome itself
+        # is found when the batch is written, because `add` runs for each decision.
+        self._counted: dict[tuple[str, int, bool, str, str, str], int] = {}
 
     def add(self, record: AuthRecord) -> None:
-        key = (record.tenant_id, record.at // _MINUTE_MICROSECONDS, _outcome(record), record.reason)
+        minute = record.at // _MINUTE_MICROSECONDS
+        key = (record.tenant_id, minute, record.permitted, record.verdict, record.monitored, record.reason)
         # `suppressed` is the number of earlier rejects that have no record.
-        self._counted[key] += 1 + record.suppressed
+        self._counted[key] = self._counted.get(key, 0) + 1 + record.suppressed
 
     def write(self, cursor: psycopg.Cursor) -> None:
-        if not self._counted:
-            return
-        totals: Counter[tuple[str, int, int, str, str]] = Counter()
-        for (tenant, minute, outcome, reason), decisions in self._counted.items():
+        decisions: dict[_Period, list[int]] = {}
+        rejects: Counter[tuple[*_Period, str]] = Counter()
+        for (tenant, minute, permitted, verdict, monitored, reason), number in self._counted.items():
             at = minute * MINUTE_SECONDS
+            # In monitor mode, the verdict is not enforced.
+            admitted = _QUARANTINED if verdict == "quarantine" and not monitored else _PERMITTED
             for seconds in (MINUTE_SECONDS, HOUR_SECONDS):
-                totals[tenant, seconds, at - at % seconds, outcome, reason] += decisions
-        rows = ((*key, decisions) for key, decisions in totals.items())
-        cursor.execute(_MERGE, tuple(map(list, zip(*rows, strict=True))))
+                period = (tenant, seconds, at - at % seconds)
+                decisions.setdefault(period, [0, 0, 0])[admitted if permitted else _REJECTED] += number
+                if not permitted:
+                    rejects[*period, reason] += number
+        _merge(cursor, _MERGE_DECISIONS, [(*period, *numbers) for period, numbers in decisions.items()])
+        _merge(cursor, _MERGE_REJECTS, [(*key, number) for key, number in rejects.items()])
 
 
-def _outcome(record: AuthRecord) -> str:
-    """Return what happened to the device. In monitor mode, the verdict is not enforced."""
-    if not record.permitted:
-        return "rejected"
-    return "quarantined" if record.verdict == "quarantine" and not record.monitored else "permitted"
+def _merge(cursor: psycopg.Cursor, statement: str, rows: Sequence[tuple[str | int, ...]]) -> None:
+    """Execute the statement with an array for each column of the rows."""
+    if rows:
+        cursor.execute(statement, tuple(map(list, zip(*rows, strict=True))))

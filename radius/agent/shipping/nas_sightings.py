@@ -43,10 +43,11 @@ class NasSightings:
         self.seen: dict[str, tuple[str, int]] = {}
 
     def add(self, record: AuthRecord | AccountingRecord) -> None:
-        if record.nas_id and record.at - self._written.get(record.nas_id, 0) >= QUIET_MICROSECONDS:
-            known = self.seen.get(record.nas_id)
-            if known is None or known[1] < record.at:
-                self.seen[record.nas_id] = (record.tenant_id, record.at)
+        nas_id, at = record.nas_id, record.at
+        if nas_id and at - self._written.get(nas_id, 0) >= QUIET_MICROSECONDS:
+            known = self.seen.get(nas_id)
+            if known is None or known[1] < at:
+                self.seen[nas_id] = (record.tenant_id, at)
 
     def write(self, cursor: psycopg.Cursor) -> None:
         """Write the times. Call this method last in a batch.
