@@ -27,6 +27,7 @@ _ENTRIES: Final = {
     "certificates.renew": _run_at(minute="12"),
     "certificates.settle": _run_every(30),
     "certificates.warn": _run_at(minute="22"),
+    "decisions.prune_counts": _run_at(minute="57"),
     "endpoints.expire": _run_at(minute="27"),
     "exports.prune": _run_at(minute="52"),
     "feeds.prune": _run_at(minute="*/10"),

@@ -7,11 +7,12 @@ order.
 import base64
 import binascii
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from ipaddress import ip_address
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
+from uuid import UUID
 
 from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -146,6 +147,34 @@ class OrderedPaging(SortedPaging):
             raise build_invalid_place() from exc
 
 
+class ComputedPaging(SortedPaging):
+    """Page of a list that is sorted by computed values.
+
+    The key of an item has its value, which can be None, and its id. `kind` is the type of the values.
+    """
+
+    def __init__(self, limit: int, after: str, sort: str, kind: type) -> None:
+        super().__init__(limit, after, sort)
+        self._kind = kind
+
+    @property
+    def order(self) -> str:
+        return self.sort.removeprefix(DESCENDING_PREFIX)
+
+    def key(self) -> tuple[Any, UUID] | None:
+        """Return the key of the last item before the page; None for the first page. Raises InvalidInput."""
+        if not self._after:
+            return None
+        try:
+            return _build_value_adapter(self._kind).validate_json(json.dumps(self._read()))
+        except ValidationError as exc:
+            raise build_invalid_place() from exc
+
+    def computed(self, items: list[Item], following: tuple[Any, UUID] | None) -> Page[Item]:
+        """Return a page. `following` is the key of its last item, or None on the last page."""
+        return Page(items=items, next=None if following is None else self.cursor([following[0], str(following[1])]))
+
+
 def require_paging(orders: SortOrders) -> Callable[..., Awaitable[OrderedPaging]]:
     """Return a dependency with `limit`, `after` and `sort` for a list with these sort orders."""
 
@@ -153,6 +182,19 @@ def require_paging(orders: SortOrders) -> Callable[..., Awaitable[OrderedPaging]
         return OrderedPaging(limit, after, orders[sort])
 
     return _annotate_sort(paging, orders.names, orders.default)
+
+
+def require_computed_paging(kinds: Mapping[str, type]) -> Callable[..., Awaitable[ComputedPaging]]:
+    """Return a dependency for a list that is sorted by computed values. `kinds` has the type of each order's values.
+
+    The first order is the default.
+    """
+    default = next(iter(kinds))
+
+    async def paging(limit: _Limit = 100, after: _After = "", sort: str = default) -> ComputedPaging:
+        return ComputedPaging(limit, after, sort, kinds[sort.removeprefix(DESCENDING_PREFIX)])
+
+    return _annotate_sort(paging, [name for each in kinds for name in (each, DESCENDING_PREFIX + each)], default)
 
 
 def require_time_paging(name: str, *, newest_first: bool = True) -> Callable[..., Awaitable[SortedPaging]]:
@@ -187,6 +229,11 @@ def _build_key_adapter(columns: tuple[SortColumn, ...]) -> TypeAdapter[SortKey]:
     kinds = tuple(_build_column_type(column) for column in columns)
     of_all: Any = tuple[kinds]  # type: ignore[valid-type]
     return TypeAdapter(of_all, config=_JSON_CONFIG)
+
+
+@cache
+def _build_value_adapter(kind: type) -> TypeAdapter[tuple[Any, UUID]]:
+    return TypeAdapter(tuple[kind | None, UUID])  # type: ignore[valid-type]
 
 
 def _build_column_type(column: SortColumn) -> Any:  # noqa: ANN401 -- a type for pydantic

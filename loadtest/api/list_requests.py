@@ -49,6 +49,10 @@ _OPERATION_VALUES: Mapping[tuple[str, str], _Values] = {
     ("listNases", "vendor"): ("cisco", "aruba"),
     ("listNases", "address"): ("10.0.0.7", "203.0.113.9"),
     ("listPoolLeases", "site"): (),
+    ("listDecisionCounts", "since"): ("{a_minute_ago}",),
+    ("listDecisionCounts", "until"): ("{a_minute_ago}",),
+    ("listRejectReasons", "since"): ("{days_ago}", "{a_minute_ago}"),
+    ("listRejectReasons", "until"): ("{days_ago}",),
     ("listUsage", "since"): ("{days_ago}",),
     ("listUsage", "until"): ("{a_minute_ago}",),
 }

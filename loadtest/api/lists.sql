@@ -112,6 +112,13 @@ FROM pick WHERE n <= pg_temp.most(20000);
 INSERT INTO policy_hits (tenant_id, policy_id, version, rule_id, day, hits, last_at)
 SELECT tenant, pg_temp.id(9, t), 1, 'r' || n % 400, at::date - n / 400 % 30, 7, at FROM pick WHERE n <= pg_temp.most(40000)
 ON CONFLICT DO NOTHING;
+INSERT INTO decision_counts (tenant_id, seconds, start_at, permitted, quarantined, rejected)
+SELECT id, seconds, to_timestamp((extract(epoch FROM now())::bigint / seconds - n) * seconds), 70, 0, 30
+FROM bench_tenants, unnest('{60,3600}'::int[]) seconds, generate_series(0, 120) n;
+INSERT INTO reject_counts (tenant_id, seconds, start_at, reason, rejected)
+SELECT tenant_id, seconds, start_at, 'reason-' || r, 10 FROM decision_counts, generate_series(1, 3) r;
+INSERT INTO nas_sightings (nas_id, tenant_id, last_seen_at)
+SELECT n.id, n.tenant_id, now() - t * interval '10 minutes' FROM bench_tenants b JOIN nases n ON n.tenant_id = b.id;
 INSERT INTO pools (id, tenant_id, name, kind, ranges, prefix_length)
 SELECT pg_temp.id(10, t), id, 'office', 'ipv4', '{10.0.0.0/12}', 32 FROM bench_tenants;
 INSERT INTO pool_addresses (tenant_id, pool_id, number, address, state, mac, decided_at, until)

@@ -31,7 +31,7 @@ from nac.models.enrolment import EnrolmentSecret
 from nac.models.export import ExportJob
 from nac.models.feed import EndpointExpiry, EventNote, Feed, FeedMark
 from nac.models.job import IdempotencyKey, Job
-from nac.models.log import AccountingLog, AuthLog
+from nac.models.log import AccountingLog, AuthLog, DecisionCount, RejectCount
 from nac.models.mail import Mail
 from nac.models.policy import Policy, PolicyHits, PolicyVersion
 from nac.models.pool import Pool, PoolAddress
@@ -70,7 +70,7 @@ from nac.models.sign_in import (
     SpentChallenge,
     Totp,
 )
-from nac.models.site import Nas, NasSignature, Site
+from nac.models.site import Nas, NasSighting, NasSignature, Site
 from nac.models.template import Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion
 from nac.models.tenant import Msp, PurgedTenant, Tenant, TenantMove
 from nac.models.trial import SignUp, Trial

@@ -6,7 +6,7 @@ Columns that are only read as a whole are `json`, not `jsonb`. PostgreSQL does n
 costs a sixth less.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -15,12 +15,16 @@ from sqlalchemy.dialects.postgresql import JSON
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.kit.db.base import Base, HostAddress, Mac
-from nac.kit.db.declarations import FileLog
+from nac.kit.db.declarations import FileExclusion, FileLog, Purge
 from nac.kit.ids import CellId, TenantId
 from nac.kit.permissions import Permission
 
 AUTH_LOG_ID = Sequence("auth_log_id_seq", metadata=Base.metadata)
 ACCOUNTING_LOG_ID = Sequence("accounting_log_id_seq", metadata=Base.metadata)
+# Periods of DecisionCount and RejectCount.
+MINUTE_SECONDS, HOUR_SECONDS = 60, 3_600
+# Retention deletes older counts.
+MINUTES_KEPT, HOURS_KEPT = timedelta(days=2), timedelta(days=90)
 
 
 class AuthLog(Base):
@@ -130,3 +134,37 @@ class AccountingLog(Base):
     terminate_cause: Mapped[str]
     # List of [name, value], in the received order.
     attributes: Mapped[list[Any]] = mapped_column(JSON())
+
+
+class DecisionCount(Base):
+    """Numbers of decisions in a minute or hour. Only the agent writes the rows.
+
+    Each decision counts in the row of its minute and in the row of its hour. Rejects that the cell counted instead of
+    logging each of them (`AuthLog.suppressed`) count too. Self-tests do not count.
+    """
+
+    __tablename__ = "decision_counts"
+    purge = Purge.LATE_ROWS
+    tenant_file = FileExclusion("counted again from new decisions")
+
+    tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
+    # Length of the period: MINUTE_SECONDS or HOUR_SECONDS.
+    seconds: Mapped[int] = mapped_column(primary_key=True)
+    start_at: Mapped[datetime] = mapped_column(primary_key=True)
+    permitted: Mapped[int] = mapped_column(BigInteger())
+    quarantined: Mapped[int] = mapped_column(BigInteger())
+    rejected: Mapped[int] = mapped_column(BigInteger())
+
+
+class RejectCount(Base):
+    """Number of rejects with a reason in a minute or hour, as in `DecisionCount`."""
+
+    __tablename__ = "reject_counts"
+    purge = Purge.LATE_ROWS
+    tenant_file = FileExclusion("counted again from new decisions")
+
+    tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
+    seconds: Mapped[int] = mapped_column(primary_key=True)
+    start_at: Mapped[datetime] = mapped_column(primary_key=True)
+    reason: Mapped[str] = mapped_column(primary_key=True)
+    rejected: Mapped[int] = mapped_column(BigInteger())

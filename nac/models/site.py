@@ -103,3 +103,19 @@ class NasSignature(TenantOwned, Base):
     # Time of the first signed request after the last unsigned request.
     signs_since: Mapped[datetime | None]
     last_signed_at: Mapped[datetime | None]
+
+
+class NasSighting(TenantOwned, Base):
+    """Time of the last request of a NAS. Only the agent writes the rows, at most once a minute for each NAS."""
+
+    __tablename__ = "nas_sightings"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "nas_id"], ["nases.tenant_id", "nases.id"], name="fk_nas_sightings_nas", ondelete="CASCADE"
+        ),
+        Index("ix_nas_sightings_tenant_id", "tenant_id"),
+    )
+    tenant_file = FileExclusion("observed again on the network")
+
+    nas_id: Mapped[UUID] = mapped_column(primary_key=True)
+    last_seen_at: Mapped[datetime]

@@ -22,10 +22,12 @@ Document = dict[str, Any]
 # Responses that are not lists of rows, or are always short.
 OTHERWISE: Final = {
     "listCertificateProfiles": "a fixed set: the built-in profiles",
+    "listDecisionCounts": "one row for each interval of a period of at most 1,500 intervals",
     "listEndpointTimeline": "only newest first, because Admit merges five sources",
     "listMyGrants": "one document with all permissions of the caller",
     "listMyPlaces": "only sorted by the key, and as short as the list of the person's grants",
     "listPolicyAttributes": "a fixed set: the attributes that policies can read",
+    "listRejectReasons": "sums by reason code, of which there are about sixty",
     "listRetention": "a fixed set: the logs",
     "listRetentionLimits": "a fixed set: the logs",
     "listSecretRotationNases": "only sorted by the key, because Admit computes the rows from three tables",

@@ -26,6 +26,7 @@ _NO_CHANCE = {"id", "public_id", "token_sha256", "code_sha256", "number"}
 _NOT_ASKED_FOR = {
     "pk_audit_seals",
     "pk_audit_unsealed",
+    "pk_decision_counts",
     "pk_dictionaries",
     "pk_early_deletions",
     "pk_endpoint_evidence",
@@ -38,6 +39,7 @@ _NOT_ASKED_FOR = {
     "pk_log_measures",
     "pk_log_sizes",
     "pk_nas_restarts",
+    "pk_nas_sightings",
     "pk_nas_signatures",
     "pk_platform_alarms",
     "pk_policy_hits",
@@ -45,6 +47,7 @@ _NOT_ASKED_FOR = {
     "pk_redecision_failures",
     "pk_redecision_items",
     "pk_redecision_settings",
+    "pk_reject_counts",
     "pk_retention_limits",
     "pk_retention_notices",
     "pk_retention_terms",

@@ -39,10 +39,10 @@ OWNED = sorted(_TENANT_TABLES.keys() - _SHARED)
 # Cells write these tables and only read all others.
 LOGS = {
     *("auth_log", "accounting_log", "sessions", "endpoint_sightings", "endpoint_evidence", "endpoint_work"),
-    "policy_hits",
+    *("policy_hits", "decision_counts", "reject_counts"),
     "external_certificates",
     *("nas_restarts", "session_history", "usage_hours"),
-    *("secret_sightings", "nas_signatures"),
+    *("secret_sightings", "nas_signatures", "nas_sightings"),
 }
 # Tables that cells cannot read.
 NOT_FOR_CELLS = {
@@ -121,7 +121,11 @@ def test_tenant_scope_cannot_insert_rows_of_another(
 
 def _referred(owner_engine: Engine, name: str, tenant_id: TenantId) -> dict[str, UUID]:
     """Write the rows, normally written by other processes, that a cell's row references."""
-    referred = {"secret_sightings": ("rotation_id", "secret_rotations"), "nas_signatures": ("nas_id", "nases")}
+    referred = {
+        "secret_sightings": ("rotation_id", "secret_rotations"),
+        "nas_signatures": ("nas_id", "nases"),
+        "nas_sightings": ("nas_id", "nases"),
+    }
     if name not in referred:
         return {}
     column, table = referred[name]

@@ -50,6 +50,8 @@ _BY_NAME: dict[str, Any] = {
     "feeds.kind": "syslog",
     "scep_webhooks.settings": {"url": "https://mdm.corp.example/check"},
     "event_notes.kind": "alarm",
+    "decision_counts.seconds": 60,
+    "reject_counts.seconds": 60,
     "self_tests.state": "queued",
     "secret_rotations.state": "running",
     "secret_rotations.at_end": "finish",

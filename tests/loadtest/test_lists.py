@@ -28,7 +28,10 @@ _MOST_ROWS = 2_000
 # Of about 800 rows.
 _MOST_OF_A_SITE = 600
 # Lists of aggregates, which read all rows.
-_OF_ALL = {"listUsage", "listExpiringCertificates", "listPools", "listPoolLeases", "listSecretRotationNases"}
+_OF_ALL = {
+    *("listUsage", "listExpiringCertificates", "listPools", "listPoolLeases", "listSecretRotationNases"),
+    "listTenantHealth",
+}
 
 
 def _sort_of(asking: ListRequest) -> str:

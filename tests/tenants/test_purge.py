@@ -18,6 +18,7 @@ from nac.models import (
     AccountingLog,
     AuthLog,
     Cell,
+    DecisionCount,
     EndpointEvidence,
     EndpointSighting,
     EndpointWork,
@@ -25,6 +26,7 @@ from nac.models import (
     PurgedTenant,
     QuarantinedRecord,
     RadiusSession,
+    RejectCount,
 )
 from nac.onboarding import log_purge, tenant_purge
 from nac.tenancy.tenants import service as tenants
@@ -34,7 +36,7 @@ from tests.factories.tenant_fixtures import two_tenants
 
 __all__ = ["two_tenants"]
 
-UNREFERENCED = (RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork, PolicyHits)
+UNREFERENCED = (RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork, PolicyHits, DecisionCount, RejectCount)
 LOGS = (AuthLog, AccountingLog, *UNREFERENCED)
 KEYS = {"session_history": "stopped_at", "usage_hours": "hour"}
 
@@ -75,13 +77,13 @@ def test_only_logs_of_a_purged_tenant_are_deleted(app_engine, owner_engine, work
         tenants.delete_tenant(session, actor=ACTOR, tenant_id=alpha)
     # A deleted tenant keeps its logs until its purge.
     assert log_purge.delete_logs(seconds=60, engine=worker_engine) == 0
-    assert rows(owner_engine, alpha) == [20, 20, 1, 1, 1, 1, 1]
+    assert rows(owner_engine, alpha) == [20, 20, 1, 1, 1, 1, 1, 1, 1]
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenant_purge.purge_tenant(session, actor=ACTOR, tenant_id=alpha)
-    assert rows(owner_engine, alpha) == [20, 20, 0, 0, 0, 0, 0]
+    assert rows(owner_engine, alpha) == [20, 20, 0, 0, 0, 0, 0, 0, 0]
     assert log_purge.delete_logs(seconds=60, engine=worker_engine) == 40
-    assert rows(owner_engine, alpha) == [0, 0, 0, 0, 0, 0, 0]
-    assert rows(owner_engine, bravo) == [20, 20, 1, 1, 1, 1, 1]
+    assert rows(owner_engine, alpha) == [0, 0, 0, 0, 0, 0, 0, 0, 0]
+    assert rows(owner_engine, bravo) == [20, 20, 1, 1, 1, 1, 1, 1, 1]
 
 
 def test_timed_out_run_leaves_the_rest_to_the_next(app_engine, owner_engine, worker_engine, two_tenants, monkeypatch):

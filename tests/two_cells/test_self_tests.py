@@ -52,7 +52,15 @@ def run(acme: RunningTenant, cell: RunningCell, engine: Engine) -> SelfTest:
 def assert_nothing_is_left(acme: RunningTenant, query: Query) -> None:
     left = "SELECT DISTINCT status FROM certificates WHERE tenant_id = %s AND profile = 'eap-client-self-test'"
     assert query(left, acme.id) == [("revoked",)]
-    for table in ("endpoints", "endpoint_sightings", "policy_hits", "sessions", "accounting_log"):
+    for table in (
+        "endpoints",
+        "endpoint_sightings",
+        "policy_hits",
+        "decision_counts",
+        "reject_counts",
+        "sessions",
+        "accounting_log",
+    ):
         assert query(f"SELECT count(*) FROM {table} WHERE tenant_id = %s", acme.id) == [(0,)], table
     others = "SELECT count(*) FROM auth_log WHERE tenant_id = %s AND nas_identifier <> 'admit-self-test'"
     assert query(others, acme.id) == [(0,)]

@@ -17,6 +17,7 @@ from nac.core.jobs import service as jobs
 from nac.core.mail import outbox
 from nac.kit.db import PlatformScope, session_scope
 from nac.logs.feeds.delivery_turns import fold_marks, prune_marks
+from nac.logs.retention.decision_counts import prune_counts
 from nac.policies.hits import prune_hits
 from worker.task_classes import UpkeepTask
 
@@ -34,6 +35,7 @@ def _run_steps(*steps: Callable[[Session], object]) -> Callable[[], None]:
 
 _PRUNERS: Final[Mapping[str, Callable[[], object]]] = {
     "api.prune_responses": _run_steps(idempotency.prune),
+    "decisions.prune_counts": prune_counts,
     "feeds.prune": _run_steps(fold_marks, prune_marks),
     "jobs.prune": _run_steps(jobs.prune),
     "mail.prune": outbox.prune,

@@ -88,3 +88,33 @@ GRANT SELECT ON accounting_log TO admit_app;
 GRANT INSERT ON accounting_log TO admit_cell;
 GRANT SELECT, DELETE ON accounting_log TO admit_worker;
 GRANT USAGE ON SEQUENCE accounting_log_id_seq TO admit_cell;
+
+-- Decisions by minute (60 seconds) and by hour (3600 seconds), so that charts need not read auth_log.
+-- The columns say what happened to the device: `verdict` in auth_log can differ in monitor mode.
+-- Shippers write both periods with auth_log, so there are no foreign keys.
+CREATE TABLE decision_counts (
+    tenant_id uuid NOT NULL,
+    seconds int NOT NULL CONSTRAINT ck_decision_counts_seconds CHECK (seconds IN (60, 3600)),
+    start_at timestamptz NOT NULL,
+    permitted bigint NOT NULL,
+    quarantined bigint NOT NULL,
+    rejected bigint NOT NULL,
+    CONSTRAINT pk_decision_counts PRIMARY KEY (tenant_id, seconds, start_at)
+) WITH (fillfactor = 70);
+GRANT SELECT, DELETE ON decision_counts TO admit_app, admit_worker;
+GRANT SELECT, INSERT ON decision_counts TO admit_cell;
+GRANT UPDATE (permitted, quarantined, rejected) ON decision_counts TO admit_cell;
+
+-- The rejects of decision_counts by reason. A table of its own, because the list of all tenants
+-- reads the hours of each tenant, and must not read a row for each reason.
+CREATE TABLE reject_counts (
+    tenant_id uuid NOT NULL,
+    seconds int NOT NULL CONSTRAINT ck_reject_counts_seconds CHECK (seconds IN (60, 3600)),
+    start_at timestamptz NOT NULL,
+    reason text NOT NULL,
+    rejected bigint NOT NULL,
+    CONSTRAINT pk_reject_counts PRIMARY KEY (tenant_id, seconds, start_at, reason)
+) WITH (fillfactor = 70);
+GRANT SELECT, DELETE ON reject_counts TO admit_app, admit_worker;
+GRANT SELECT, INSERT ON reject_counts TO admit_cell;
+GRANT UPDATE (rejected) ON reject_counts TO admit_cell;

@@ -85,3 +85,15 @@ CREATE TABLE nas_signatures (
 CREATE INDEX ix_nas_signatures_tenant_id ON nas_signatures (tenant_id);
 GRANT SELECT ON nas_signatures TO admit_app, admit_worker;
 GRANT SELECT, INSERT, UPDATE ON nas_signatures TO admit_cell;
+
+-- The last request of a NAS. Cells write it at most once a minute, so it can be a minute old.
+CREATE TABLE nas_sightings (
+    nas_id uuid CONSTRAINT pk_nas_sightings PRIMARY KEY,
+    tenant_id uuid NOT NULL CONSTRAINT fk_nas_sightings_tenant_id REFERENCES tenants ON DELETE CASCADE,
+    last_seen_at timestamptz NOT NULL,
+    CONSTRAINT fk_nas_sightings_nas FOREIGN KEY (tenant_id, nas_id)
+        REFERENCES nases (tenant_id, id) ON DELETE CASCADE
+) WITH (fillfactor = 70);
+CREATE INDEX ix_nas_sightings_tenant_id ON nas_sightings (tenant_id);
+GRANT SELECT ON nas_sightings TO admit_app, admit_worker;
+GRANT SELECT, INSERT, UPDATE ON nas_sightings TO admit_cell;

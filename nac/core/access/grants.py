@@ -127,6 +127,11 @@ class TenantReach:
     chosen: frozenset[TenantId]
     tenants: frozenset[TenantId]
 
+    def covers(self, place: TenantRef) -> bool:
+        if self.everything or place.tenant_id in self.tenants:
+            return True
+        return not place.is_msp_suspended and (place.msp_id in self.msps or place.tenant_id in self.chosen)
+
 
 @dataclass(frozen=True, slots=True)
 class TokenMaker:

@@ -33,7 +33,7 @@ def read_clock(*, engine: Engine | None = None) -> ClockReading:
     If the clock is not trusted, raises an alarm with the reason. Requires the database role admit_worker.
     """
     with session_scope(PlatformScope(), engine=engine) as session:
-        now = _database_now(session)
+        now = read_database_time(session)
         row = session.scalar(select(RetentionClock).with_for_update())
         if row is None:
             session.execute(insert(RetentionClock).values(seen_at=now).on_conflict_do_nothing())
@@ -62,7 +62,7 @@ def read_clock(*, engine: Engine | None = None) -> ClockReading:
 
 def is_clock_trusted(session: Session) -> bool:
     """Return whether Admit trusts the database's clock: no recent jump, and little difference to the worker's clock."""
-    now = _database_now(session)
+    now = read_database_time(session)
     row = session.scalar(select(RetentionClock))
     return row is None or (
         row.doubted_until is None and now - row.seen_at <= MAX_GAP and abs(utc_now() - now) <= MAX_CLOCK_SKEW
@@ -82,6 +82,7 @@ def _clocks_agree(session: Session, now: datetime) -> bool:
     return False
 
 
-def _database_now(session: Session) -> datetime:
+def read_database_time(session: Session) -> datetime:
+    """Return the time of the database's clock."""
     now: datetime = session.scalars(select(func.clock_timestamp())).one()
     return now

@@ -28,8 +28,10 @@ from radius.agent.sessions.ends import SessionIdentity
 from radius.agent.sessions.maintenance import SessionMaintenance
 from radius.agent.shipping import sightings
 from radius.agent.shipping.conversations import OpenConversations
+from radius.agent.shipping.decision_counts import DecisionCounts
 from radius.agent.shipping.external_certificates import ExternalCertificates
 from radius.agent.shipping.live_feed import EventFactory, LiveBatch, LiveFeed
+from radius.agent.shipping.nas_sightings import NasSightings, RecentNases
 from radius.agent.shipping.sightings import (
     ACCOUNTING_QUIET_MICROSECONDS,
     QUIET_MICROSECONDS,
@@ -156,6 +158,7 @@ class AuthStream(_LiveStream):
     def __init__(self, live: LiveFeed | None = None) -> None:
         self.live = live
         self.sightings = RecentSightings(QUIET_MICROSECONDS)
+        self.nases = RecentNases()
         self.conversations = OpenConversations()
         self.forgotten_conversations = 0
         self.addresses_given_twice = 0
@@ -165,6 +168,7 @@ class AuthStream(_LiveStream):
             tenants,
             self.conversations.copy(),
             self.sightings.batch(),
+            self.nases.batch(),
             _live_batch(self.live, auth_event, "auth_log_id_seq"),
         )
 
@@ -174,6 +178,7 @@ class AuthStream(_LiveStream):
         self.forgotten_conversations += work.conversations.forgotten
         self.addresses_given_twice += work.given_twice
         self.sightings.remember(work.sightings)
+        self.nases.remember(work.nases)
         if self.live:
             self.live.offer(work.live.items, work.live.noted)
 
@@ -186,14 +191,21 @@ class AuthStream(_LiveStream):
 
 class AuthBatch:
     def __init__(
-        self, tenants: frozenset[str], conversations: OpenConversations, seen: SightingBatch, live: LiveBatch
+        self,
+        tenants: frozenset[str],
+        conversations: OpenConversations,
+        seen: SightingBatch,
+        nases: NasSightings,
+        live: LiveBatch,
     ) -> None:
         self.live = live
         self._tenants = tenants
         self._lines: list[str] = []
         self.conversations = conversations
         self.sightings = seen
+        self.nases = nases
         self._hits = HitCounts()
+        self._counts = DecisionCounts()
         self._external = ExternalCertificates()
         self._secrets = SecretSightings()
         self._signatures = SignatureSightings()
@@ -225,6 +237,8 @@ class AuthBatch:
         if record.nas_identifier == SELF_TEST_NAS:
             # A record without a device is logged and has no further effects.
             return record.at
+        self._counts.add(record)
+        self.nases.add(record)
         self._hits.add(record)
         self._external.add(record)
         self._secrets.add(record, record.nas_identifier)
@@ -240,6 +254,8 @@ class AuthBatch:
                 if record.tenant_id in self.live.wanted:
                     self.live.note(len(self._lines), record.tenant_id, _encode(record), cleaned=False)
                 self._lines.append(copy_format.auth_line(record))
+                if record.nas_identifier != SELF_TEST_NAS:
+                    self._counts.add(record)
 
     def recall(self, cursor: psycopg.Cursor) -> None:
         """Do nothing, because decisions do not update old rows."""
@@ -252,10 +268,12 @@ class AuthBatch:
         write_sightings(cursor, self.sightings)
         if copy_rows(cursor, HITS_COPY, self._hits.lines()):
             cursor.execute(HITS_MERGE)
+        self._counts.write(cursor)
         self._external.write(cursor)
         self._secrets.write(cursor)
         self._signatures.write(cursor)
         self.given_twice = leases.record_assignments(cursor, cell_id, self._given)
+        self.nases.write(cursor)
 
     def open_conversations(self) -> str:
         return self.conversations.to_json()
@@ -284,6 +302,7 @@ class AccountingStream(_LiveStream):
         """
         self.live = live
         self.sightings = RecentSightings(ACCOUNTING_QUIET_MICROSECONDS)
+        self.nases = RecentNases()
         self.keeping = SessionMaintenance()
         self._counted = counted
         self._hears = hears
@@ -291,12 +310,19 @@ class AccountingStream(_LiveStream):
     def begin(self, tenants: frozenset[str]) -> "AccountingBatch":
         live = _live_batch(self.live, accounting_event, "accounting_log_id_seq")
         return AccountingBatch(
-            tenants, self.sightings.batch(), self._counted(), self.keeping, live, hears=self._hears()
+            tenants,
+            self.sightings.batch(),
+            self.nases.batch(),
+            self._counted(),
+            self.keeping,
+            live,
+            hears=self._hears(),
         )
 
     def committed(self, work: StreamBatch) -> None:
         assert isinstance(work, AccountingBatch)
         self.sightings.remember(work.sightings)
+        self.nases.remember(work.nases)
         self.keeping = work.keeping
         if self.live:
             self.live.offer(work.live.items, work.live.noted)
@@ -314,6 +340,7 @@ class AccountingBatch:
         self,
         tenants: frozenset[str],
         seen: SightingBatch,
+        nases: NasSightings,
         counted: frozenset[str],
         keeping: SessionMaintenance,
         live: LiveBatch,
@@ -322,6 +349,7 @@ class AccountingBatch:
     ) -> None:
         self.live = live
         self.sightings = seen
+        self.nases = nases
         self.keeping = keeping
         self._counted = counted
         self._tenants = tenants
@@ -348,6 +376,7 @@ class AccountingBatch:
         if record.tenant_id in self.live.wanted:
             self.live.note(position, record.tenant_id, bytes(payload), cleaned=cleaned)
         self._sessions.add(used)
+        self.nases.add(record)
         self._secrets.add(record, get_nas_identifier(record))
         self.sightings.add_accounting(record, used)
         return record.at
@@ -385,6 +414,7 @@ class AccountingBatch:
         changed = [*self._sessions.changed_counts(self._counted), *count_keys(ended, self._counted)]
         if changed:
             cursor.execute(counts.NOTIFY_COUNTS, tuple(map(list, zip(*changed, strict=True))))
+        self.nases.write(cursor)
 
     def open_conversations(self) -> str:
         return self.keeping.to_json()

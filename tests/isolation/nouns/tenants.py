@@ -16,6 +16,7 @@ NOUN = Noun(
         "listTenants": Operation(3),
         "listDiscoveredTenants": Operation(5),
         "search": Operation(6, query={"text": "$mac"}),
+        "listTenantHealth": Operation(5),
         "createTenant": Operation(83, {"msp": "$msp", "slug": "$new_slug", "name": "$new_name"}),
         "createTenantOfMsp": Operation(83, {"slug": "$new_slug", "name": "$new_name"}),
         "getTenant": Operation(4),
