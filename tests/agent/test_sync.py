@@ -197,7 +197,7 @@ def test_incremental_sync_equals_a_full_load(owner, make, replica, fresh_replica
                 change_rows("DELETE FROM nases", tenant, "identifier", mac)
                 add_nas(owner, tenant, sites[number], identifier=mac)
             case 6:
-                change_rows("UPDATE nases SET identifier = identifier || 'x'", tenant)
+                change_rows(f"UPDATE nases SET identifier = identifier || 'x{step}'", tenant)
             case 7:
                 change_rows("DELETE FROM certificates", tenant, "serial", serial)
                 profile = dice.choice(["eap-server", "eap-client-user"])

@@ -97,7 +97,7 @@ def filled() -> Iterator[Database]:
                 connection.execute(statement.encode())
             connection.execute("VACUUM (ANALYZE)")
         filling = {"rows": ROWS_OF_DAY * DAYS, "days": DAYS, "different": 2, "has_requests": False}
-        data_set.fill_auth_log(database.superuser_url, tenants, tell=print, **filling)
+        data_set.fill_auth_log(database.superuser_url, tenants, log_line=print, **filling)
         yield database
     finally:
         cluster.remove()

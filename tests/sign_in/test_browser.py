@@ -7,6 +7,7 @@ import pytest
 import uvicorn
 from fastapi.responses import HTMLResponse
 
+from api import portal
 from api.connections import HttpWithFiles
 from api.main import create_app
 from tests.api.app_server import running, settings_of_public
@@ -22,8 +23,12 @@ ALONE = 'signIn("/sign-in/passkey", {})'
 
 
 @pytest.fixture
-def port(database: Database, tmp_path: Path) -> Iterator[int]:
-    """The port of the API at http://localhost, which browsers accept as secure without TLS."""
+def port(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The port of the API at http://localhost, which browsers accept as secure without TLS.
+
+    Without a built portal, `/` is a page of the API.
+    """
+    monkeypatch.setattr(portal, "_files", lambda: None)
     port = free_row(udp=0, tcp=1)
     app = create_app(settings_of_public(database, tmp_path, ADMIT_PORTAL_URL=f"http://localhost:{port}"))
     app.add_api_route("/page", lambda: HTMLResponse(PAGE), include_in_schema=False)

@@ -5,6 +5,7 @@ from urllib.parse import urljoin
 
 import httpx
 
+from api import portal
 from api.main import create_app
 from api.start import sign_in_pages
 from nac.accounts.sign_in.secret_texts import LinkText
@@ -12,7 +13,7 @@ from tests.api.app_server import serve_app, settings_of_public
 from tests.trials.conftest import ANN, PASSWORD
 
 
-def test_pages_lead_to_a_tenant(api, mails):
+def test_pages_lead_to_a_tenant(api, mails, monkeypatch):
     form = api.get("/sign-up").text
     assert 'action="/sign-up"' in form
     assert '<a href="/sign-in">' in form
@@ -38,6 +39,9 @@ def test_pages_lead_to_a_tenant(api, mails):
     assert "shared secret: <code>" in secret.text
     assert api.post(f"{ready.headers['location']}/secret", data={"csrf_token": "x"}).status_code == 403
     assert ready.headers["location"] in api.get("/").text
+    with monkeypatch.context() as patch:
+        patch.setattr(portal, "_files", lambda: portal.PortalFiles("", {}))
+        assert api.get("/").headers["location"] == "/portal/"
     api.post("/sign-out", data={"csrf_token": csrf_token})
     assert api.get("/").headers["location"] == "/sign-in"
     given = {"email": ANN["email"], "password": PASSWORD}
