@@ -8,9 +8,12 @@ from typing import Final
 import httpx
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from cli import portal
 from tests.whole.instance import Instance
 
 PASSWORD: Final = "a long password of a test"
+_AXE: Final = portal.FOLDER / "node_modules" / "axe-core" / "axe.min.js"
+_AXE_RULES: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 _CHROMIUM: Final = "/usr/bin/chromium"
 _TIMEOUT_MILLISECONDS: Final = 15_000
 # The account of tests is often root, with which the sandbox of Chromium does not work.
@@ -60,3 +63,10 @@ def signed_in(browser: Browser, instance: Instance, email: str, **options: objec
         yield page, errors
     finally:
         context.close()
+
+
+def list_violations(page: Page) -> list[str]:
+    """Check the page with axe-core. Returns a line for each violation of WCAG 2.2 AA, with the first element."""
+    page.evaluate(_AXE.read_text(encoding="utf-8"))
+    found = page.evaluate(f"axe.run(document, {{runOnly: {json.dumps(_AXE_RULES)}}})")
+    return [f"{each['id']}: {each['help']}: {each['nodes'][0]['html']}" for each in found["violations"]]

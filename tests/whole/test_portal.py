@@ -11,7 +11,7 @@ from nac.kit.radius_packet import ACCESS_ACCEPT, ACCESS_REJECT
 from tests.polling import until
 from tests.whole.instance import Instance
 from tests.whole.nas_packets import NasPackets
-from tests.whole.portal_browser import PASSWORD, chromium, create_person, signed_in
+from tests.whole.portal_browser import PASSWORD, chromium, create_person, list_violations, signed_in
 
 PRINTER = "00:00:5e:00:53:77"
 TECHNICIAN, HELP_DESK, STRANGER = "technician@example.com", "help-desk@example.com", "stranger@example.com"
@@ -81,6 +81,25 @@ def test_live_log_shows_a_reject_and_its_cause(browser, started_instance, tenant
         expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("Unknown device")
         page.get_by_role("button", name="Show rules").click()
         expect(page.get_by_role("dialog").get_by_role("listitem").first).to_contain_text("did not match")
+        assert errors == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_have_no_accessibility_violation(browser, started_instance, tenants, scheme):
+    """axe-core finds no violation of WCAG 2.2 AA."""
+    base = f"/portal/t/{tenants[0].tenant.slug}"
+    mac = ":".join(re.findall("..", tenants[0].tenant.endpoints[0].mac))
+    pages = ("/portal/", base, f"{base}/live", f"{base}/log", f"{base}/devices", f"{base}/devices/{mac}")
+    with signed_in(browser, started_instance, TECHNICIAN, color_scheme=scheme) as (page, errors):
+        for path in (*pages, f"/portal/search?text={mac}"):
+            page.goto(path)
+            page.get_by_role("heading", level=1).wait_for()
+            expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+            assert list_violations(page) == [], path
+        page.keyboard.press("Control+k")
+        page.get_by_role("dialog").get_by_role("searchbox").fill(mac)
+        page.get_by_role("option").first.wait_for()
+        assert list_violations(page) == []
         assert errors == []
 
 

@@ -79,7 +79,7 @@ export function DevicePage({ tenant, mac, search }: { tenant: string; mac: strin
             <Timeline tenant={tenant} mac={mac} />
           </div>
         </section>
-        <aside className="card">
+        <section className="card">
           <header>
             <h2>{t("facts")}</h2>
           </header>
@@ -92,7 +92,7 @@ export function DevicePage({ tenant, mac, search }: { tenant: string; mac: strin
               <Skeleton />
             )}
           </div>
-        </aside>
+        </section>
       </div>
       <DecisionDrawer
         tenant={tenant}

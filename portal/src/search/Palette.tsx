@@ -19,7 +19,7 @@ import "./search.css";
 
 const TYPING_MILLISECONDS = 150;
 export const MIN_CHARACTERS = 2;
-const MAX_HITS = 12;
+const MAX_HITS = 8;
 
 /** Finds anything by one text, across all tenants. Opens with Ctrl-K. */
 export function Palette({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }) {
