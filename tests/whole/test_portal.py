@@ -86,7 +86,7 @@ def test_live_log_shows_a_reject_and_its_cause(browser, started_instance, tenant
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_have_no_accessibility_violation(browser, started_instance, tenants, scheme):
-    """axe-core finds no violation of WCAG 2.2 AA."""
+    """No page violates WCAG 2.2 AA, as far as axe-core can check."""
     base = f"/portal/t/{tenants[0].tenant.slug}"
     mac = ":".join(re.findall("..", tenants[0].tenant.endpoints[0].mac))
     pages = ("/portal/", base, f"{base}/live", f"{base}/log", f"{base}/devices", f"{base}/devices/{mac}")
