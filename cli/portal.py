@@ -57,6 +57,9 @@ def build() -> None:
     shutil.rmtree(created, ignore_errors=True)
     run_tool("vite", "build", "--outDir", created.name, "--emptyOutDir")
     (created / _DIGEST_FILE.name).write_text(digest_sources(), encoding="utf-8")
+    # The user of the process `api` reads the files, whatever the caller's umask is.
+    for path in (created, *created.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
     shutil.rmtree(BUILT, ignore_errors=True)
     created.rename(BUILT)
 
