@@ -8,6 +8,7 @@ from nac.cellformat.journal.records import AccountingRecord
 from radius.agent.accounting_parser import ParsedAccounting
 from radius.agent.sessions.maintenance import SessionMaintenance
 from radius.agent.shipping.live_feed import LiveBatch
+from radius.agent.shipping.nas_sightings import NasSightings
 from radius.agent.shipping.sightings import SightingBatch
 from radius.agent.shipping.streams import AccountingBatch, AccountingStream, accounting_event
 
@@ -41,15 +42,20 @@ class DetailStream(AccountingStream):
         self._detail = detail
 
     def begin(self, tenants: frozenset[str]) -> "DetailBatch":
-        return DetailBatch(tenants, self.sightings.batch(), self.keeping, self._detail)
+        return DetailBatch(tenants, self.sightings.batch(), self.nases.batch(), self.keeping, self._detail)
 
 
 class DetailBatch(AccountingBatch):
     def __init__(
-        self, tenants: frozenset[str], seen: SightingBatch, keeping: SessionMaintenance, detail: LogDetail
+        self,
+        tenants: frozenset[str],
+        seen: SightingBatch,
+        nases: NasSightings,
+        keeping: SessionMaintenance,
+        detail: LogDetail,
     ) -> None:
         nobody_listens = LiveBatch(accounting_event, "accounting_log_id_seq", frozenset())
-        super().__init__(tenants, seen, frozenset(), keeping, nobody_listens, hears=True)
+        super().__init__(tenants, seen, nases, frozenset(), keeping, nobody_listens, hears=True)
         self._detail = detail
 
     def log(self, record: AccountingRecord, used: ParsedAccounting) -> None:
