@@ -1,12 +1,13 @@
-import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { Award, Building2, Search, WifiOff } from "lucide-react";
-import { type ReactNode, useCallback, useEffect, useMemo, useState } from "react";
+import { Award, Building2, WifiOff } from "lucide-react";
+import type { ReactNode } from "react";
 import { useFormatter, useTranslations } from "use-intl";
 import { api, type Schemas } from "../api/client";
+import { usePages } from "../api/pages";
 import { Button } from "../design/Button";
 import { SelectField } from "../design/Field";
 import { Empty, ErrorMessage, Skeleton } from "../design/Message";
+import { TextFilter } from "../design/SearchBox";
 import { Sparkline } from "../design/Sparkline";
 import { Tag } from "../design/Tag";
 import { Time } from "../design/Time";
@@ -16,71 +17,35 @@ import { type CustomersSearch, ORDERS, readCustomersSearch } from "./search";
 import "./customers.css";
 
 type Health = Schemas["TenantHealth"];
-const PAGE_ROWS = 100;
 const REFRESH_MILLISECONDS = 60_000;
-const TYPING_MILLISECONDS = 300;
 const MANY_REJECTS = 0.2;
 
 /** The health of all customers at a glance. */
 export function CustomersPage({ search }: { search: CustomersSearch }) {
   const t = useTranslations("customers");
   const navigate = useNavigate();
-  const [text, setText] = useState(search.text ?? "");
-  const query = { ...(search.text ? { text: search.text } : {}), sort: search.sort ?? "name" };
-  const found = useInfiniteQuery({
-    queryKey: ["tenant-health", query],
-    queryFn: async ({ pageParam, signal }) => {
-      const { data } = await api.GET("/v1/tenant-health", {
-        params: { query: { ...query, limit: PAGE_ROWS, ...(pageParam ? { after: pageParam } : {}) } },
-        signal,
-      });
-      // biome-ignore lint/style/noNonNullAssertion: the client throws for error responses
-      return data!;
-    },
-    initialPageParam: "",
-    getNextPageParam: (page) => page.next,
-    refetchInterval: REFRESH_MILLISECONDS,
-  });
-  const rows = useMemo(() => found.data?.pages.flatMap((page) => page.items) ?? [], [found.data]);
-  const { hasNextPage, isFetchingNextPage, fetchNextPage } = found;
-  const more = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
-  useEffect(() => {
-    const timer = setTimeout(() => {
-      if (text !== (search.text ?? "")) {
-        void navigate({
-          to: "/",
-          search: (before) => readCustomersSearch({ ...before, text }),
-          replace: true,
-        });
-      }
-    }, TYPING_MILLISECONDS);
-    return () => clearTimeout(timer);
-  }, [text, search.text, navigate]);
+  const { text = "", sort = "name" } = search;
+  const { found, rows, more } = usePages(
+    ["tenant-health", text, sort],
+    (page, signal) => api.GET("/v1/tenant-health", { params: { query: { text, sort, ...page } }, signal }),
+    { refetchInterval: REFRESH_MILLISECONDS },
+  );
+  const change = (changes: CustomersSearch) =>
+    void navigate({
+      to: "/",
+      search: (before) => readCustomersSearch({ ...before, ...changes }),
+      replace: true,
+    });
   return (
     <Page title={t("title")}>
       <search className="filters">
-        <div className="with-icon">
-          <Search aria-hidden />
-          <input
-            className="input"
-            type="search"
-            aria-label={t("find")}
-            placeholder={t("find")}
-            value={text}
-            maxLength={200}
-            onChange={(event) => setText(event.target.value)}
-          />
-        </div>
+        <TextFilter label={t("find")} value={text} onChange={(value) => change({ text: value })} />
         <SelectField
           label={t("order")}
           hideLabel
-          value={search.sort ?? "name"}
+          value={sort}
           options={ORDERS.map((id) => ({ id, label: t(`orders.${id}`) }))}
-          onChange={(sort) =>
-            void navigate({ to: "/", search: (before) => readCustomersSearch({ ...before, sort }) })
-          }
+          onChange={(order) => change({ sort: order })}
         />
       </search>
       {found.error ? <ErrorMessage error={found.error} retry={() => void found.refetch()} /> : null}
@@ -89,13 +54,13 @@ export function CustomersPage({ search }: { search: CustomersSearch }) {
           <div className="body">
             <Skeleton />
           </div>
-        ) : rows.length === 0 && !hasNextPage ? (
+        ) : rows.length === 0 && !found.hasNextPage ? (
           <Empty
             icon={<Building2 aria-hidden />}
-            title={search.text ? t("noneFound") : t("emptyTitle")}
-            action={search.text ? <Button onPress={() => setText("")}>{t("clear")}</Button> : null}
+            title={text ? t("noneFound") : t("emptyTitle")}
+            action={text ? <Button onPress={() => change({ text: "" })}>{t("clear")}</Button> : null}
           >
-            {search.text ? null : t("emptyText")}
+            {text ? null : t("emptyText")}
           </Empty>
         ) : (
           <VirtualRows

@@ -1,12 +1,13 @@
-import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { HardDrive, Plus, Search } from "lucide-react";
-import { useCallback, useEffect, useMemo, useState } from "react";
+import { HardDrive, Plus } from "lucide-react";
+import { useState } from "react";
 import { useTranslations } from "use-intl";
 import { api } from "../api/client";
+import { usePages } from "../api/pages";
 import { Button } from "../design/Button";
 import { SelectField } from "../design/Field";
 import { Empty, ErrorMessage, Skeleton } from "../design/Message";
+import { TextFilter } from "../design/SearchBox";
 import { Tag } from "../design/Tag";
 import { Time } from "../design/Time";
 import { VirtualRows } from "../design/VirtualRows";
@@ -16,8 +17,6 @@ import { RegisterDialog } from "./RegisterDialog";
 import { type DevicesSearch, readDevicesSearch, STATUSES, type Status } from "./search";
 import "./devices.css";
 
-const PAGE_ROWS = 100;
-const TYPING_MILLISECONDS = 300;
 const TONES = { active: "good", blocked: "bad", discovered: "warn", ignored: "neutral" } as const;
 
 export function StatusTag({ status }: { status: Status }) {
@@ -30,44 +29,22 @@ export function DevicesPage({ tenant, search }: { tenant: string; search: Device
   const navigate = useNavigate();
   const permissions = usePermissions(tenant);
   const [isRegistering, setRegistering] = useState(false);
-  const [text, setText] = useState(search.text ?? "");
   const query = {
     ...(search.text ? { text: search.text } : {}),
     ...(search.status ? { status: [search.status] } : {}),
   };
-  const found = useInfiniteQuery({
-    queryKey: ["endpoints", tenant, query],
-    queryFn: async ({ pageParam, signal }) => {
-      const { data } = await api.GET("/v1/tenants/{tenant}/endpoints", {
-        params: {
-          path: { tenant },
-          query: { ...query, limit: PAGE_ROWS, ...(pageParam ? { after: pageParam } : {}) },
-        },
-        signal,
-      });
-      // biome-ignore lint/style/noNonNullAssertion: the client throws for error responses
-      return data!;
-    },
-    initialPageParam: "",
-    getNextPageParam: (page) => page.next,
-  });
-  const rows = useMemo(() => found.data?.pages.flatMap((page) => page.items) ?? [], [found.data]);
-  const { hasNextPage, isFetchingNextPage, fetchNextPage } = found;
-  const more = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
-  useEffect(() => {
-    const timer = setTimeout(() => {
-      if (text !== (search.text ?? "")) {
-        void navigate({
-          to: ".",
-          search: (before: DevicesSearch) => readDevicesSearch({ ...before, text }),
-          replace: true,
-        });
-      }
-    }, TYPING_MILLISECONDS);
-    return () => clearTimeout(timer);
-  }, [text, search.text, navigate]);
+  const { found, rows, more } = usePages(["endpoints", tenant, query], (page, signal) =>
+    api.GET("/v1/tenants/{tenant}/endpoints", {
+      params: { path: { tenant }, query: { ...query, ...page } },
+      signal,
+    }),
+  );
+  const change = (changes: { text?: string; status?: string }) =>
+    void navigate({
+      to: ".",
+      search: (before: DevicesSearch) => readDevicesSearch({ ...before, ...changes }),
+      replace: true,
+    });
   const register = permissions.has("endpoint.manage") ? (
     <Button kind="primary" icon={<Plus aria-hidden />} onPress={() => setRegistering(true)}>
       {t("register")}
@@ -77,18 +54,7 @@ export function DevicesPage({ tenant, search }: { tenant: string; search: Device
   return (
     <Page title={t("title")} actions={register}>
       <search className="filters">
-        <div className="with-icon">
-          <Search aria-hidden />
-          <input
-            type="search"
-            className="input"
-            aria-label={t("find")}
-            placeholder={t("find")}
-            value={text}
-            maxLength={200}
-            onChange={(event) => setText(event.target.value)}
-          />
-        </div>
+        <TextFilter label={t("find")} value={search.text ?? ""} onChange={(text) => change({ text })} />
         <SelectField
           label={t("status")}
           hideLabel
@@ -97,12 +63,7 @@ export function DevicesPage({ tenant, search }: { tenant: string; search: Device
             { id: "", label: t("statuses.all") },
             ...STATUSES.map((id) => ({ id, label: t(`statuses.${id}`) })),
           ]}
-          onChange={(status) =>
-            void navigate({
-              to: ".",
-              search: (before: DevicesSearch) => readDevicesSearch({ ...before, status }),
-            })
-          }
+          onChange={(status) => change({ status })}
         />
       </search>
       {found.error ? <ErrorMessage error={found.error} retry={() => void found.refetch()} /> : null}
@@ -111,7 +72,7 @@ export function DevicesPage({ tenant, search }: { tenant: string; search: Device
           <div className="body">
             <Skeleton />
           </div>
-        ) : rows.length === 0 && !hasNextPage ? (
+        ) : rows.length === 0 && !found.hasNextPage ? (
           <Empty
             icon={<HardDrive aria-hidden />}
             title={isFiltered ? t("noneFound") : t("emptyTitle")}

@@ -1,9 +1,9 @@
-import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Award, CircleCheck, CircleX, Fingerprint, History, PencilLine, Plug, Unplug } from "lucide-react";
 import type { ReactNode } from "react";
 import { useTranslations } from "use-intl";
 import { api, type Schemas } from "../api/client";
+import { usePages } from "../api/pages";
 import { Button } from "../design/Button";
 import { Empty, ErrorMessage, Skeleton } from "../design/Message";
 import { Tag } from "../design/Tag";
@@ -15,35 +15,27 @@ const PAGE_ITEMS = 50;
 /** What happened to a device: authentications, sessions, changes, certificates and evidence, newest first. */
 export function Timeline({ tenant, mac }: { tenant: string; mac: string }) {
   const t = useTranslations("timeline");
-  const found = useInfiniteQuery({
-    queryKey: ["timeline", tenant, mac],
-    queryFn: async ({ pageParam, signal }) => {
-      const { data } = await api.GET("/v1/tenants/{tenant}/endpoints/{mac}/timeline", {
-        params: {
-          path: { tenant, mac },
-          query: { limit: PAGE_ITEMS, ...(pageParam ? { after: pageParam } : {}) },
-        },
+  const { found, rows, more } = usePages(
+    ["timeline", tenant, mac],
+    (page, signal) =>
+      api.GET("/v1/tenants/{tenant}/endpoints/{mac}/timeline", {
+        params: { path: { tenant, mac }, query: page },
         signal,
-      });
-      // biome-ignore lint/style/noNonNullAssertion: the client throws for error responses
-      return data!;
-    },
-    initialPageParam: "",
-    getNextPageParam: (page) => page.next,
-  });
+      }),
+    { limit: PAGE_ITEMS },
+  );
   if (found.isPending) return <Skeleton />;
   if (found.error) return <ErrorMessage error={found.error} retry={() => void found.refetch()} />;
-  const items = found.data.pages.flatMap((page) => page.items);
   const omitted = found.data.pages[0]?.omitted ?? [];
   return (
     <div className="stack">
-      {items.length === 0 && !found.hasNextPage ? (
+      {rows.length === 0 && !found.hasNextPage ? (
         <Empty icon={<History aria-hidden />} title={t("emptyTitle")}>
           {t("emptyText")}
         </Empty>
       ) : (
         <ol className="timeline">
-          {items.map((item) => (
+          {rows.map((item) => (
             <TimelineRow key={`${item.kind}/${item.id}/${item.at}`} item={item} />
           ))}
         </ol>
@@ -55,7 +47,7 @@ export function Timeline({ tenant, mac }: { tenant: string; mac: string }) {
       ) : null}
       {found.hasNextPage ? (
         <div>
-          <Button isPending={found.isFetchingNextPage} onPress={() => void found.fetchNextPage()}>
+          <Button isPending={found.isFetchingNextPage} onPress={more}>
             {t("more")}
           </Button>
         </div>

@@ -1,21 +1,19 @@
-import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { Activity, Search } from "lucide-react";
-import { useCallback, useEffect, useMemo, useState } from "react";
+import { Activity } from "lucide-react";
+import { useEffect, useMemo } from "react";
 import { useTranslations } from "use-intl";
 import { api } from "../api/client";
+import { PAGE_ROWS, usePages } from "../api/pages";
 import { Button } from "../design/Button";
 import { SelectField } from "../design/Field";
 import { Empty, ErrorMessage, Skeleton } from "../design/Message";
+import { TextFilter } from "../design/SearchBox";
 import { Time } from "../design/Time";
 import { Page } from "../layout/Page";
 import { DecisionDrawer } from "./DecisionDrawer";
 import { entryFromDecision, type LogEntry } from "./entry";
 import { DEFAULT_PERIOD, type LogSearch, PERIODS, RESULTS, toQuery } from "./filters";
 import { LogRows } from "./LogRows";
-
-const PAGE_ROWS = 100;
-const TYPING_MILLISECONDS = 300;
 
 /** Months of authentications of one tenant, newest first. */
 export function LogPage({ tenant, search }: { tenant: string; search: LogSearch }) {
@@ -26,31 +24,14 @@ export function LogPage({ tenant, search }: { tenant: string; search: LogSearch 
   const filterKey = JSON.stringify(filter);
   // biome-ignore lint/correctness/useExhaustiveDependencies: filterKey contains the filter
   const query = useMemo(() => toQuery(filter, new Date()), [filterKey]);
-  const found = useInfiniteQuery({
-    queryKey: ["decisions", tenant, query],
-    queryFn: async ({ pageParam, signal }) => {
-      const { data } = await api.GET("/v1/tenants/{tenant}/decisions", {
-        params: {
-          path: { tenant },
-          query: { ...query, limit: PAGE_ROWS, ...(pageParam ? { after: pageParam } : {}) },
-        },
-        signal,
-      });
-      // biome-ignore lint/style/noNonNullAssertion: the client throws for error responses
-      return data!;
-    },
-    initialPageParam: "",
-    getNextPageParam: (page) => page.next,
-  });
-  const entries = useMemo(
-    () =>
-      found.data?.pages.flatMap((page) => page.items.map((each) => entryFromDecision(tenant, each))) ?? [],
-    [found.data, tenant],
+  const { found, rows, more } = usePages(["decisions", tenant, query], (page, signal) =>
+    api.GET("/v1/tenants/{tenant}/decisions", {
+      params: { path: { tenant }, query: { ...query, ...page } },
+      signal,
+    }),
   );
-  const { hasNextPage, isFetchingNextPage, fetchNextPage } = found;
-  const more = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const { hasNextPage, isFetchingNextPage } = found;
+  const entries = useMemo(() => rows.map((each) => entryFromDecision(tenant, each)), [rows, tenant]);
   // A page can be empty although more rows match, because the API searches a limited number of rows at a time.
   useEffect(() => {
     if (entries.length < PAGE_ROWS / 2) more();
@@ -133,13 +114,13 @@ export function LogFilters({ search, onChange, hidesPeriod }: LogFiltersProps) {
   ] as const;
   return (
     <search className="filters">
-      <TypedFilter
-        label={t("who")}
-        value={search.who ?? ""}
-        onChange={(who) => onChange({ who })}
-        icon={<Search aria-hidden />}
+      <TextFilter label={t("who")} value={search.who ?? ""} onChange={(who) => onChange({ who })} />
+      <TextFilter
+        label={t("nasFilter")}
+        value={search.nas ?? ""}
+        onChange={(nas) => onChange({ nas })}
+        hasIcon={false}
       />
-      <TypedFilter label={t("nasFilter")} value={search.nas ?? ""} onChange={(nas) => onChange({ nas })} />
       <SelectField
         label={t("result")}
         hideLabel
@@ -157,44 +138,5 @@ export function LogFilters({ search, onChange, hidesPeriod }: LogFiltersProps) {
         />
       )}
     </search>
-  );
-}
-
-interface TypedFilterProps {
-  label: string;
-  value: string;
-  onChange: (value: string) => void;
-  icon?: React.ReactNode;
-}
-
-/** A text filter that applies when the person stops typing. */
-function TypedFilter({ label, value, onChange, icon }: TypedFilterProps) {
-  const [text, setText] = useState(value);
-  const [applied, setApplied] = useState(value);
-  if (value !== applied) {
-    setApplied(value);
-    setText(value);
-  }
-  useEffect(() => {
-    if (text === applied) return undefined;
-    const timer = setTimeout(() => {
-      setApplied(text);
-      onChange(text);
-    }, TYPING_MILLISECONDS);
-    return () => clearTimeout(timer);
-  }, [text, applied, onChange]);
-  return (
-    <div className={icon ? "with-icon" : ""}>
-      {icon}
-      <input
-        type="search"
-        className="input"
-        aria-label={label}
-        placeholder={label}
-        value={text}
-        maxLength={253}
-        onChange={(event) => setText(event.target.value)}
-      />
-    </div>
   );
 }

@@ -5,6 +5,7 @@ import { useTranslations } from "use-intl";
 import { $api } from "../api/client";
 import { Button } from "../design/Button";
 import { Empty, ErrorMessage, Skeleton } from "../design/Message";
+import { SearchBox } from "../design/SearchBox";
 import { VerdictTag } from "../design/Tag";
 import { Time } from "../design/Time";
 import { Page } from "../layout/Page";
@@ -37,18 +38,7 @@ export function SearchPage({ text }: { text: string }) {
             void navigate({ to: "/search", search: { text: typed } });
           }}
         >
-          <div className="with-icon grow">
-            <Search aria-hidden />
-            <input
-              type="search"
-              className="input"
-              aria-label={t("title")}
-              placeholder={t("placeholder")}
-              value={typed}
-              maxLength={253}
-              onChange={(event) => setTyped(event.target.value)}
-            />
-          </div>
+          <SearchBox label={t("title")} placeholder={t("placeholder")} value={typed} onChange={setTyped} />
           <Button type="submit" kind="primary">
             {t("submit")}
           </Button>
