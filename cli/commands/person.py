@@ -22,4 +22,5 @@ def add(email: str, name: str, as_json: bool) -> None:
     person = call_operation(api, "create-person", email=email, name=name)
     link = call_operation(api, "create-password-link", person_id=person["id"], mail=False)
     row = {member: person[member] for member in ("email", "name", "status", "has_password", "id")}
-    show_one({**row, "token": link["token"], "token_expires_at": link["expires_at"]}, as_json=as_json)
+    row |= {"url": link["url"], "token": link["token"], "token_expires_at": link["expires_at"]}
+    show_one(row, as_json=as_json)

@@ -12,6 +12,7 @@ OWNERS = {(): "platform-operator", ("--msp", "acme"): "msp-admin", ("-t", "alpha
 def test_account_gets_links_roles_and_states(alpha: Admit) -> None:
     made = alpha.json("person", "add", "Ann@Example.com", "--name", "Ann")
     assert (made["email"], made["has_password"]) == ("ann@example.com", False)
+    assert made["url"].endswith(f"/new-password/{made['token']}")
     again = alpha.json("person", "reset-password", "ann@example.com")
     assert LinkText.parse(again["token"]) != LinkText.parse(made["token"])
     for of, role in OWNERS.items():
