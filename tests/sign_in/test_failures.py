@@ -95,7 +95,9 @@ def test_attacker_fills_neither_log_nor_table(member, app_engine, worker_engine,
     fail(app_engine, member.id, "192.0.2.1", times=5)
     assert failure_audit.audit_failures(engine=worker_engine) == 0
     assert audit_later(sql, worker_engine) == 1
-    found = sql("SELECT after, host(address) FROM audit_log WHERE tenant_id IS NOT NULL AND action = 'sign-in.fail'")
+    found = sql(
+        "SELECT after, host(address) FROM audit_log WHERE tenant_id IS NOT NULL AND action = 'sign-in.fail' ORDER BY id"
+    )
     assert [row[0]["attempts"] for row in found] == [120, 5]
     assert found[1] == ({**found[1][0], "in_this_hour": 125}, "192.0.2.1")
     assert len(found[0][0]["from"]) == 5
